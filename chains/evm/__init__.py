@@ -1,0 +1,1 @@
+"""EVM chains: the rail and the pieces it is made of."""

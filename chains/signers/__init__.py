@@ -1,0 +1,1 @@
+"""Signers: each holds or reaches one key and signs what it is given."""

@@ -1,0 +1,1 @@
+"""The imperative shell: run it, remember it, tell people."""

@@ -1,0 +1,97 @@
+"""Incidents over HTTP: look, acknowledge, note, resolve."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from daemon.api.auth import Role
+from daemon.api.context import CONTEXT, answer, body_of, caller_with, id_of, not_found, page
+from daemon.api.problems import Problem
+from daemon.api.query import PAGING, Query, cursor_of
+from daemon.api.schema import AckBody, NoteBody, ResolveBody
+from daemon.metrics import FIXED_SETS
+from daemon.store import incident_actions
+from daemon.store.incident_actions import Answer, Impossible, IncidentFilters
+from daemon.store.payout_views import API
+
+STATES = ("open", "acknowledged", "resolved")
+
+
+async def search(request: web.Request) -> web.Response:
+    """GET /incidents, newest first."""
+    query = Query(request, ("state", "kind", "severity", "wallet", *PAGING))
+    filters = IncidentFilters(
+        states=query.choices("state", STATES),
+        kind=query.choice("kind", FIXED_SETS["incident"]),
+        severity=query.choice("severity", FIXED_SETS["severity"]),
+        wallet=query.text("wallet"),
+    )
+    before, most = query.before(), query.limit()
+    caller_with(request, Role.READ)
+    async with request.app[CONTEXT].database.transaction() as connection:
+        found = await incident_actions.incidents(connection, filters, before=before, most=most)
+    return page(found.objects, cursor_of(found.before))
+
+
+async def show(request: web.Request) -> web.Response:
+    """GET /incidents/{id}."""
+    Query(request, ())
+    caller_with(request, Role.READ)
+    async with request.app[CONTEXT].database.transaction() as connection:
+        return _answer(request, await incident_actions.incident(connection, id_of(request)))
+
+
+async def acknowledge(request: web.Request) -> web.Response:
+    """POST /incidents/{id}/ack."""
+    await body_of(request, AckBody, may_be_empty=True)
+    caller, context = caller_with(request, Role.OPERATE), request.app[CONTEXT]
+    async with context.database.transaction() as connection:
+        found = await incident_actions.acknowledge(connection, id_of(request), by=caller.name, outbox=context.outbox)
+    return _answer(request, found)
+
+
+async def note(request: web.Request) -> web.Response:
+    """POST /incidents/{id}/notes."""
+    body = await body_of(request, NoteBody)
+    caller, context = caller_with(request, Role.OPERATE), request.app[CONTEXT]
+    async with context.database.transaction() as connection:
+        found = await incident_actions.note(
+            connection, id_of(request), text=body.text, by=caller.name, outbox=context.outbox
+        )
+    return _answer(request, found)
+
+
+async def resolve(request: web.Request) -> web.Response:
+    """POST /incidents/{id}/resolve."""
+    body = await body_of(request, ResolveBody)
+    caller, context = caller_with(request, Role.OPERATE), request.app[CONTEXT]
+    async with context.database.transaction() as connection:
+        found = await incident_actions.resolve(
+            connection,
+            id_of(request),
+            resolution=body.resolution,
+            note=body.note,
+            by=caller.name,
+            outbox=context.outbox,
+        )
+    return _answer(request, found)
+
+
+def _answer(request: web.Request, found: Answer) -> web.Response:
+    if found is None:
+        raise not_found("incident", request.match_info["id"])
+    if isinstance(found, Impossible):
+        raise Problem("invalid_state", found.detail)
+    return answer(found)
+
+
+def routes() -> list[web.RouteDef]:
+    """The routes of incidents."""
+    root = f"{API}/incidents"
+    return [
+        web.get(root, search),
+        web.get(f"{root}/{{id}}", show),
+        web.post(f"{root}/{{id}}/ack", acknowledge),
+        web.post(f"{root}/{{id}}/notes", note),
+        web.post(f"{root}/{{id}}/resolve", resolve),
+    ]

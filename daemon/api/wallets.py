@@ -1,0 +1,106 @@
+"""Wallets and transfers over HTTP: look, pause, resume."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from daemon.api.auth import Role
+from daemon.api.context import CONTEXT, Context, answer, body_of, caller_with, not_found, page
+from daemon.api.payouts import tx_spellings
+from daemon.api.problems import Problem
+from daemon.api.query import PAGING, Query, cursor_of
+from daemon.api.schema import ReasonBody
+from daemon.api.strict_json import text_problem
+from daemon.metrics import FIXED_SETS
+from daemon.store import transfer_views, wallet_views
+from daemon.store.payout_views import API
+from daemon.store.queries import Connection
+
+ALL = "*"
+RESULTS = ("pending", *FIXED_SETS["transfer"])
+
+
+async def search(request: web.Request) -> web.Response:
+    """GET /wallets: all of them."""
+    Query(request, ())
+    caller_with(request, Role.READ)
+    context = request.app[CONTEXT]
+    async with context.database.transaction() as connection:
+        return page(await _shown(connection, context, None), None)
+
+
+async def pause(request: web.Request) -> web.Response:
+    """POST /wallets/{name}/pause, or /wallets/*/pause: nothing new is signed until somebody resumes."""
+    body = await body_of(request, ReasonBody)
+    caller = caller_with(request, Role.OPERATE)
+    context, name = request.app[CONTEXT], _name(request)
+    async with context.database.transaction() as connection:
+        names = await wallet_views.pause(
+            connection, None if name == ALL else name, reason=body.reason, by=caller.name, outbox=context.outbox
+        )
+        shown = await _shown(connection, context, names)
+    if name == ALL:
+        return page(shown, None)
+    return answer(_only(shown, name))
+
+
+async def resume(request: web.Request) -> web.Response:
+    """POST /wallets/{name}/resume."""
+    body = await body_of(request, ReasonBody)
+    caller = caller_with(request, Role.TREASURY)
+    context, name = request.app[CONTEXT], _name(request)
+    async with context.database.transaction() as connection:
+        names = await wallet_views.resume(connection, name, reason=body.reason, by=caller.name, outbox=context.outbox)
+        shown = await _shown(connection, context, names)
+    return answer(_only(shown, name))
+
+
+async def transfers(request: web.Request) -> web.Response:
+    """GET /transfers: what was seen leaving, newest first."""
+    query = Query(request, ("wallet", "result", "tx_hash", *PAGING))
+    tx_hash = query.text("tx_hash")
+    filters = transfer_views.TransferFilters(
+        wallet=query.text("wallet"),
+        result=query.choice("result", RESULTS),
+        tx_ids=tx_spellings(tx_hash) if tx_hash is not None else None,
+    )
+    before, most = query.before(), query.limit()
+    caller_with(request, Role.READ)
+    context = request.app[CONTEXT]
+    async with context.database.transaction() as connection:
+        found = await transfer_views.transfers(
+            connection, filters, before=before, most=most, catalog=context.catalog, addresses=context.addresses
+        )
+    return page(found.objects, cursor_of(found.before))
+
+
+async def _shown(connection: Connection, context: Context, names: Sequence[str] | None) -> list[dict[str, object]]:
+    return await wallet_views.wallets(connection, names, catalog=context.catalog, addresses=context.addresses)
+
+
+def _only(shown: list[dict[str, object]], name: str) -> dict[str, object]:
+    """The wallet of this name: the configured one, should an old address have had the same label."""
+    if not shown:
+        raise not_found("wallet", name)
+    return shown[0]
+
+
+def _name(request: web.Request) -> str:
+    name = request.match_info["name"]
+    trouble = text_problem(name)
+    if trouble is not None:
+        raise Problem("not_found", f"no wallet has this name: it {trouble}")
+    return name
+
+
+def routes() -> list[web.RouteDef]:
+    """The routes of wallets and transfers."""
+    root = f"{API}/wallets"
+    return [
+        web.get(root, search),
+        web.post(f"{root}/{{name}}/pause", pause),
+        web.post(f"{root}/{{name}}/resume", resume),
+        web.get(f"{API}/transfers", transfers),
+    ]

@@ -1,0 +1,265 @@
+"""Put a daemon together from its config: chains, database, names, loops. The one place where things are wired."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+import aiohttp
+import structlog
+
+from chains.base import Rail, Signer
+from chains.registry import build_rail
+from chains.settings import NodeSettings
+from chains.signers.key_file import load_key_file
+from chains.signers.keystore import open_keystore
+from daemon import opening
+from daemon.alerts import registry as receivers
+from daemon.alerts.base import Receiver
+from daemon.alerts.http import open_session
+from daemon.clock import Clock, SystemClock
+from daemon.config.alerts import AlertConfig, PagerDutyConfig
+from daemon.config.model import Config
+from daemon.config.wallets import Keystore, PrivateKeyFile, WalletConfig
+from daemon.local.devnets import LocalChain, bring_up
+from daemon.local.postgres import EmbeddedPostgres
+from daemon.local.postgres_place import data_dir_for
+from daemon.metrics import Metrics
+from daemon.opening import Opened, StartRefused
+from daemon.roles import Role
+from daemon.store.catalog import Catalog
+from daemon.store.database import Database
+from daemon.store.incidents import Desk
+from daemon.store.outbox import Outbox, Subscriber
+from daemon.supervise import Supervisor
+from daemon.workers.confirm import Confirm
+from daemon.workers.context import Chain, Context, Worker
+from daemon.workers.finalise import Finalise
+from daemon.workers.listen import Listen
+from daemon.workers.notify import Notify, Render
+from daemon.workers.observe import Observe
+from daemon.workers.reconcile import Reconcile
+from daemon.workers.send import SendLoop
+from daemon.workers.sign import Sign
+from daemon.workers.sweep import Sweep
+from daemon.workers.watch import Watch
+from detectors.records import Severity
+
+log = structlog.get_logger()
+
+
+RenderFor = Callable[[Catalog, Mapping[str, Opened]], Render]  #: how deliveries show a payout, once names are known
+
+
+@dataclass(slots=True)
+class Daemon:
+    """A daemon whose parts are open. `run` of its supervisor makes it work."""
+
+    config: Config
+    context: Context
+    chains: tuple[Chain, ...]
+    receivers: tuple[Receiver, ...]
+    locals: Mapping[str, LocalChain]
+    dsn: str = field(repr=False)
+    supervisor: Supervisor
+    migrated: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says beside the config."""
+
+    roles: frozenset[Role] = frozenset(Role)
+    may_initialise: bool = False
+    block_time_s: float | None = 1.0  #: of local chains; None: blocks come only when asked for
+    node_urls: Mapping[str, tuple[NodeSettings, ...]] = field(default_factory=dict)  #: instead of the config's, by chain
+
+
+async def open_daemon(config: Config, stack: AsyncExitStack, *, options: Options, render: RenderFor) -> Daemon:
+    """Open everything that the config names; it closes with `stack`. Raises StartRefused and the parts' errors."""
+    clock = SystemClock()
+    config, locals_ = await bring_up(config, stack, block_time_s=options.block_time_s)
+    dsn = await open_database(config, stack)
+    opened = await _open_chains(config, stack, locals_, options, clock)
+    may_initialise = options.may_initialise or config.is_devnet
+    known = [] if may_initialise else await opening.histories(config, opened)
+    applied = await opening.prepare_schema(dsn, may_initialise=may_initialise, histories=known)
+    if applied:
+        log.info("database.migrated", files=len(applied))
+    db = await Database.connect(dsn)
+    stack.push_async_callback(db.close)
+    names = await opening.name_everything(db, config, opened)
+    metrics = _metrics(config)
+    told = await _receivers(config, stack, clock)
+    context = Context(db, names, _desk(config, metrics), clock, metrics, holder=_holder())
+    frozen = await opening.identify(db, instance=config.instance)
+    if frozen is not None:
+        log.error("deployment.frozen", detail=frozen)
+    await opening.take_up_wallets(db, names, opened, desk=context.desk)
+    chains = tuple(_chain(config, one) for one in opened.values())
+    workers = _workers(config, context, chains, told, render(names, opened), options)
+    return Daemon(config, context, chains, told, locals_, dsn, Supervisor(context, workers))
+
+
+async def open_database(config: Config, stack: AsyncExitStack) -> str:
+    """The DSN to use: the configured one, or that of the embedded server, which ends with `stack`."""
+    if not config.database.is_embedded:
+        return config.database.dsn.reveal()
+    place = data_dir_for(config.database.data_dir, instance=config.instance)
+    server = await stack.enter_async_context(await EmbeddedPostgres.start(place))
+    return server.dsn
+
+
+async def _open_chains(
+    config: Config, stack: AsyncExitStack, locals_: Mapping[str, LocalChain], options: Options, clock: Clock
+) -> dict[str, Opened]:
+    opened: dict[str, Opened] = {}
+    for name, chain in config.chains.items():
+        nodes = options.node_urls.get(name) or (locals_[name].nodes if name in locals_ else ())
+        rail = build_rail(chain.kind, chain.rail_settings(nodes), clock=clock.now)
+        await rail.start()
+        stack.push_async_callback(rail.close)
+        opened[name] = Opened(chain, rail)
+    return opened
+
+
+def signer_of(wallet: WalletConfig) -> Signer:
+    """The key of a wallet that signs. Raises SignerError, and StartRefused when it is another wallet's."""
+    if isinstance(wallet.signer, PrivateKeyFile):
+        key = load_key_file(wallet.signer.path)
+    elif isinstance(wallet.signer, Keystore):
+        key = open_keystore(wallet.signer.path, password=wallet.signer.password.reveal())
+    else:
+        raise StartRefused(f"wallets.{wallet.name}: has no signer, so it cannot sign")
+    if key.address != wallet.known_address:
+        raise StartRefused(
+            f"wallets.{wallet.name}.signer: the key is for {key.address}, the config says {wallet.known_address}: "
+            "put the right key there, or the right address"
+        )
+    if key.warning:
+        log.warning("signer.warning", wallet=wallet.name, detail=key.warning)
+    return key
+
+
+def _desk(config: Config, metrics: Metrics) -> Desk:
+    kinds = [name for name in type(config.detectors).model_fields]
+    return Desk(
+        instance=config.instance,
+        outbox=Outbox(tuple(_subscriber(alert) for alert in config.alerts)),
+        pausing=frozenset(kind for kind in kinds if config.detectors.of(kind).pauses),
+        disabled=frozenset(kind for kind in kinds if not config.detectors.of(kind).enabled),
+        count=lambda metric, kind: metrics.add(metric, kind=kind),
+    )
+
+
+def _subscriber(alert: AlertConfig) -> Subscriber:
+    return Subscriber(
+        name=alert.name,
+        families=frozenset(alert.events),
+        min_severity=Severity(alert.min_severity),
+        by_cause=isinstance(alert, PagerDutyConfig),
+    )
+
+
+async def _receivers(config: Config, stack: AsyncExitStack, clock: Clock) -> tuple[Receiver, ...]:
+    session: aiohttp.ClientSession = await stack.enter_async_context(open_session())
+    return receivers.build(
+        [_receiver(alert) for alert in config.alerts],
+        instance=config.instance,
+        console_url=None,
+        session=session,
+        now=clock.now,
+    )
+
+
+def _receiver(alert: AlertConfig) -> receivers.ReceiverConfig:
+    return receivers.ReceiverConfig(
+        kind=alert.kind,
+        name=alert.name,
+        url=alert.url.reveal(),
+        routing_key=alert.routing_key.reveal() if isinstance(alert, PagerDutyConfig) else None,
+        secret=None if isinstance(alert, PagerDutyConfig) else alert.secret.reveal(),
+        min_severity=alert.min_severity,
+        events=tuple(alert.events),
+    )
+
+
+def _chain(config: Config, opened: Opened) -> Chain:
+    rail: Rail = opened.rail
+    return Chain(
+        name=opened.config.name,
+        chain_id=rail.chain_id,
+        rail=rail,
+        max_blind_blocks=opened.config.blind_blocks,
+        grace_s=config.detectors.orphan_transfer.grace_for(signs=False),
+        duplicate_window_s=config.detectors.duplicate_transfer.window_s,
+    )
+
+
+def _workers(
+    config: Config,
+    context: Context,
+    chains: Sequence[Chain],
+    told: Sequence[Receiver],
+    render: Render,
+    options: Options,
+) -> list[Worker]:
+    """The loops of the roles that this process has."""
+    workers: list[Worker] = []
+    roles = options.roles
+    for chain in chains:
+        settings = config.chains[chain.name]
+        if Role.SIGN in roles:
+            workers += [
+                Sign(context, chain, context.catalog.wallets[wallet.name], signer_of(wallet))
+                for wallet in config.wallets_of(chain.name)
+                if wallet.signs and not wallet.retired
+            ]
+        if Role.SEND in roles:
+            workers.append(SendLoop(context, chain))
+        if Role.WATCH in roles:
+            workers += [
+                Watch(context, chain, interval_s=settings.poll_s),
+                Listen(context, chain),
+                Finalise(context, chain),
+                Confirm(context, chain),
+            ]
+        if Role.DETECT in roles:
+            workers.append(Reconcile(context, chain))
+    if Role.DETECT in roles:
+        workers += [Sweep(context, limits_s=config.detectors.stuck_payout.limits_s), Observe(context, chains)]
+    if Role.ALERT in roles:
+        dice = random.Random(secrets.randbits(64))  # noqa: S311  # spreads retries, guards nothing
+        workers += [Notify(context, receiver, render=render, dice=dice) for receiver in told]
+    return workers
+
+
+def _metrics(config: Config) -> Metrics:
+    metrics = Metrics()
+    metrics.prepare(
+        chains={name: list(chain.assets) for name, chain in config.chains.items()},
+        nodes={name: [node.name for node in chain.nodes] or ["devnet"] for name, chain in config.chains.items()},
+        wallets={w.name: list(config.chains[w.chain].assets) for w in config.wallets.values()},
+        receivers=[alert.name for alert in config.alerts],
+        loops=_loop_names(config),
+    )
+    return metrics
+
+
+def _loop_names(config: Config) -> list[str]:
+    """Every loop that a daemon of this config may run, whatever its roles."""
+    per_chain = ("send", "watch", "listen", "finalise", "confirm", "reconcile")
+    names = [f"{loop}:{chain}" for chain in config.chains for loop in per_chain]
+    names += [f"sign:{wallet.name}" for wallet in config.wallets.values() if wallet.signs]
+    names += [f"notify:{alert.name}" for alert in config.alerts]
+    return [*names, "sweep", "observe"]
+
+
+def _holder() -> str:
+    """This process in leases: unlike any other that is or was."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"

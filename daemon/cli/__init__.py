@@ -1,0 +1,1 @@
+"""The command line: one module a group, each with a `register` that `daemon.__main__` calls."""

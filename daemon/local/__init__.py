@@ -1,0 +1,1 @@
+"""What runs beside the daemon on one machine: the embedded PostgreSQL and the demo's scenes."""

@@ -1,0 +1,156 @@
+"""Run a daemon until it is told to stop: the loops, intake, and HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from importlib import metadata
+from typing import Any
+from uuid import UUID, uuid4
+
+import structlog
+from aiohttp import web
+
+from daemon.addresses import RailAddresses
+from daemon.api.auth import ApiToken, Role
+from daemon.api.server import make_app, make_metrics_app
+from daemon.app import Daemon, Options, open_daemon
+from daemon.config.api import ApiTokenConfig
+from daemon.config.fields import Listen
+from daemon.config.model import Config
+from daemon.opening import Opened
+from daemon.probe import DaemonProbe
+from daemon.roles import Role as Share
+from daemon.store.catalog import Catalog
+from daemon.store.intake import Intake, IntakeSettings
+from daemon.store.intake_batch import Rules
+from daemon.store.twins import TwinRules
+from daemon.store.orders import Policy
+from daemon.store.payout_views import payout_objects
+from daemon.store.queries import Connection
+from daemon.workers.notify import Render
+
+log = structlog.get_logger()
+
+Ready = Callable[[Daemon, Mapping[str, int]], Awaitable[None]]
+
+
+async def run(config: Config, *, options: Options, ready: Ready | None = None) -> None:
+    """Open the daemon and work until SIGTERM, SIGINT or a part ends. Raises StartRefused and the parts' errors.
+
+    `ready(daemon, ports)` is called once requests are taken; `ports` holds "api" and "metrics".
+    """
+    async with AsyncExitStack() as stack:
+        daemon = await open_daemon(config, stack, options=options, render=_render)
+        _stop_on_signals(daemon)
+        async with asyncio.TaskGroup() as group:
+            intake = _intake(daemon)
+            storing = group.create_task(intake.run(), name="intake")
+            ports = await _listen(daemon, intake, stack) if Share.API in options.roles else {}
+            log.info("daemon.started", instance=config.instance, roles=sorted(options.roles), **ports)
+            if ready is not None:
+                await ready(daemon, ports)
+            await daemon.supervisor.run()
+            storing.cancel()
+        log.info("daemon.stopped")
+
+
+def _stop_on_signals(daemon: Daemon) -> None:
+    """SIGTERM and SIGINT start no new round; what is under way gets its grace."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, daemon.supervisor.stop)
+
+
+def _intake(daemon: Daemon) -> Intake:
+    config, context = daemon.config, daemon.context
+    detectors = config.detectors
+    rules = Rules(
+        ledger=config.ledger.mode == "enforce",
+        policy=Policy(allow=frozenset(config.policy.allow), block=frozenset(config.policy.block)),
+        twins=TwinRules(
+            enabled=detectors.near_duplicate.enabled,
+            window_s=detectors.near_duplicate.window_s,
+            hold=detectors.near_duplicate.action == "hold",
+        ),
+    )
+    signing = [worker.name for worker in daemon.supervisor.workers if worker.name.startswith("sign:")]
+    settings = IntakeSettings(
+        addresses=_addresses(daemon), rules=rules, new_id=uuid4, stored=lambda: context.bells.ring(*signing)
+    )
+    return Intake(context.db, context.catalog, context.desk, settings)
+
+
+def _addresses(daemon: Daemon) -> RailAddresses:
+    return RailAddresses({chain.chain_id: chain.rail for chain in daemon.chains})
+
+
+def _render(names: Catalog, chains: Mapping[str, Opened]) -> Render:
+    """How deliveries show payouts."""
+    addresses = RailAddresses({opened.rail.chain_id: opened.rail for opened in chains.values()})
+
+    async def render(connection: Connection, ids: Sequence[UUID]) -> list[dict[str, Any]]:
+        return await payout_objects(connection, ids, names, addresses)
+
+    return render
+
+
+async def _listen(daemon: Daemon, intake: Intake, stack: AsyncExitStack) -> dict[str, int]:
+    """Serve the API, and metrics on a listener of their own where one is configured; the ports."""
+    config = daemon.config
+    probe = DaemonProbe(
+        daemon.context,
+        daemon.supervisor,
+        daemon.chains,
+        limits_s=config.detectors.stuck_payout.limits_s,
+        gap_limit_s=config.detectors.coverage_gap.limit_s,
+        version=_version(),
+    )
+    app = make_app(
+        database=daemon.context.db,
+        catalog=daemon.context.catalog,
+        addresses=_addresses(daemon),
+        intake=intake,
+        outbox=daemon.context.desk.outbox,
+        tokens=[_token(token) for token in config.api_tokens],
+        probe=probe,
+        metrics=daemon.context.metrics,
+    )
+    ports = {"api": await _serve(app, config.http.listen, stack)}
+    if config.http.metrics_listen is not None:
+        second = make_metrics_app(probe=probe, metrics=daemon.context.metrics)
+        ports["metrics"] = await _serve(second, config.http.metrics_listen, stack)
+    return ports
+
+
+async def _serve(app: web.Application, listen: Listen, stack: AsyncExitStack) -> int:
+    """Serve `app`; the port that was really taken."""
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=5.0)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    site = web.TCPSite(runner, listen.host, listen.port)
+    await site.start()
+    port: int = runner.addresses[0][1]
+    return port
+
+
+def _token(token: ApiTokenConfig) -> ApiToken:
+    """A caller as the gate knows it: the token's digest, never the token."""
+    everyone = "*" in token.accounts or ("admin" in token.roles and not token.accounts)
+    return ApiToken(
+        name=token.name,
+        digest=ApiToken.digest_of(token.token.reveal()),
+        roles=frozenset(Role(role) for role in token.roles),
+        account=token.account,
+        accounts=None if everyone else frozenset(token.accounts),
+        rate_per_s=token.rate_per_s,
+    )
+
+
+def _version() -> str:
+    try:
+        return metadata.version("payoutd")
+    except metadata.PackageNotFoundError:
+        return "checkout"

@@ -1,0 +1,44 @@
+-- name: paid(chain_id, most)
+SELECT v.payout_id, v.version, v.status, m.transfer_id, extract(epoch FROM now() - v.created_at)::float8 AS seconds
+  FROM payout_versions v
+  JOIN matches m ON m.payout_id = v.payout_id AND m.version = v.version AND m.void_proof_id IS NULL
+  JOIN transfers t ON t.transfer_id = m.transfer_id
+ WHERE v.status IN ('signed', 'broadcast') AND t.chain_id = $1 AND t.final AND t.canonical
+ ORDER BY v.payout_id
+ LIMIT $2
+   FOR UPDATE OF v SKIP LOCKED;
+
+-- name: spent(chain_id, most)
+SELECT k.token_id, k.payout_id, k.version, k.value, k.spent_tx, k.spent_block, k.spent_block_hash, k.spent_ok, k.spent_by,
+       t.purpose, v.status, v.created_at, v.confirmed_at, v.reversed_at, w.address AS wallet_address, p.account, a.chain_id,
+       a.contract, p.destination, p.amount, p.expected_repeat_of
+  FROM tokens k
+  JOIN wallets w ON w.wallet_id = k.wallet_id AND w.chain_id = $1
+  JOIN payouts p ON p.payout_id = k.payout_id
+  JOIN assets a ON a.asset_id = p.asset_id
+  JOIN payout_versions v ON v.payout_id = k.payout_id AND v.version = k.version
+  LEFT JOIN attempts t ON t.token_id = k.token_id AND t.tx_id = k.spent_tx
+ WHERE k.spent_final AND k.open AND v.status IN ('signed', 'broadcast') AND v.review IS NULL
+   AND NOT EXISTS (SELECT FROM matches m WHERE m.payout_id = k.payout_id AND m.void_proof_id IS NULL)
+   AND NOT EXISTS (SELECT FROM transfers f WHERE f.chain_id = $1 AND f.tx_id = k.spent_tx AND f.canonical AND f.result = 'pending')
+ ORDER BY k.token_id
+ LIMIT $2;
+
+-- name: displaced(chain_id)
+SELECT v.payout_id, v.version, v.status, v.created_at, v.confirmed_at, v.reversed_at, w.address AS wallet_address, p.account,
+       a.chain_id, a.contract, p.destination, p.amount, p.expected_repeat_of,
+       t.tx_id AS seen_tx_id, t.position AS seen_position, t.sender AS seen_sender, t.contract AS seen_contract,
+       t.destination AS seen_destination, t.amount AS seen_amount, t.tx_sender AS seen_tx_sender, t.block AS seen_block,
+       t.block_hash AS seen_block_hash, t.block_time AS seen_block_time
+  FROM payout_versions v
+  JOIN transfers t ON t.transfer_id = v.transfer_id
+  JOIN wallets w ON w.wallet_id = t.wallet_id
+  JOIN payouts p ON p.payout_id = v.payout_id
+  JOIN assets a ON a.asset_id = p.asset_id
+ WHERE v.status = 'confirmed' AND v.review IS NULL AND v.reversal_proof_id IS NULL AND t.chain_id = $1 AND NOT t.canonical;
+
+-- name: returned(chain_id)
+SELECT v.payout_id, v.version
+  FROM payout_versions v
+  JOIN transfers t ON t.transfer_id = v.transfer_id
+ WHERE v.status = 'confirmed' AND v.review = 'reorged' AND t.chain_id = $1 AND t.canonical AND t.dead_final;

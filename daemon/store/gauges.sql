@@ -1,0 +1,66 @@
+-- name: open_payouts()
+SELECT a.chain_id, u.name, v.status, count(*)::integer AS n
+  FROM payout_versions v JOIN payouts p USING (payout_id) JOIN assets a USING (asset_id) JOIN units u USING (unit_id)
+ WHERE v.status IN ('created', 'signed', 'broadcast') GROUP BY 1, 2, 3;
+
+-- name: ended_payouts()
+SELECT a.chain_id, u.name, v.status, count(*)::integer AS n
+  FROM payout_versions v JOIN payouts p USING (payout_id) JOIN assets a USING (asset_id) JOIN units u USING (unit_id)
+ WHERE v.status IN ('confirmed', 'failed') GROUP BY 1, 2, 3;
+
+-- name: marked()
+SELECT 'review' AS what, a.chain_id, v.review AS reason, count(*)::integer AS n
+  FROM payout_versions v JOIN payouts p USING (payout_id) JOIN assets a USING (asset_id)
+ WHERE v.review IS NOT NULL GROUP BY 2, 3
+UNION ALL
+SELECT 'waits', a.chain_id, v.waits_for, count(*)::integer
+  FROM payout_versions v JOIN payouts p USING (payout_id) JOIN assets a USING (asset_id)
+ WHERE v.waits_for IS NOT NULL AND v.status IN ('created', 'signed', 'broadcast') GROUP BY 2, 3;
+
+-- name: oldest()
+SELECT a.chain_id, v.status, extract(epoch FROM now() - min(v.updated_at))::float8 AS age_s
+  FROM payout_versions v JOIN payouts p USING (payout_id) JOIN assets a USING (asset_id)
+ WHERE v.status IN ('created', 'signed', 'broadcast') GROUP BY 1, 2;
+
+-- name: incidents_open()
+SELECT kind, severity, count(*)::integer AS n FROM incidents WHERE state <> 'resolved' GROUP BY 1, 2;
+
+-- name: outbox()
+SELECT COALESCE(extract(epoch FROM now() - min(e.at) FILTER (WHERE d.state = 'due')), 0)::float8 AS oldest_s,
+       count(*) FILTER (WHERE d.state = 'refused' AND e.at > now() - interval '1 day'
+                          AND d.last_answer NOT LIKE 'not sent:%')::integer AS refused
+  FROM deliveries d JOIN events e USING (event_id)
+ WHERE d.state IN ('due', 'refused');
+
+-- name: chain_marks()
+SELECT m.chain_id, m.head, m.head_at, m.dead_to, c.read_to,
+       CASE WHEN c.read_to >= m.head OR c.read_to IS NULL THEN 0
+            ELSE extract(epoch FROM now() - COALESCE(b.at, m.read_at)) END::float8 AS unread_s
+  FROM chain_marks m
+  LEFT JOIN LATERAL (SELECT min(v.read_to) AS read_to FROM coverage v JOIN wallets w USING (wallet_id)
+                      WHERE w.chain_id = m.chain_id) c ON true
+  LEFT JOIN blocks b ON b.chain_id = m.chain_id AND b.height = c.read_to;
+
+-- name: wallet_marks()
+SELECT name, next_nonce, paused IS NOT NULL AS paused FROM wallets ORDER BY wallet_id;
+
+-- name: signed_value()
+SELECT w.name, p.asset_id, sum(p.amount) AS amount
+  FROM tokens k JOIN wallets w USING (wallet_id) JOIN payouts p USING (payout_id)
+ WHERE k.spent_tx IS NULL AND k.open GROUP BY 1, 2;
+
+-- name: reservations_unexplained()
+SELECT u.name, count(*)::integer AS n
+  FROM ledger_entries r
+  JOIN units u USING (unit_id)
+  JOIN payout_versions v ON v.payout_id = r.payout_id AND v.version = r.version
+ WHERE r.kind = 'reserve' AND v.status IN ('confirmed', 'failed')
+   AND NOT EXISTS (SELECT FROM ledger_entries c WHERE c.payout_id = r.payout_id AND c.version = r.version AND c.step = 'close')
+ GROUP BY 1;
+
+-- name: now()
+SELECT clock_timestamp() AS now;
+
+-- name: condition()
+SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' AS read_only,
+       to_regclass('payout_versions') IS NOT NULL AS migrated;

@@ -1,0 +1,32 @@
+-- name: lock_wallet(chain_id, address)
+SELECT wallet_id FROM wallets WHERE chain_id = $1 AND address = $2 FOR NO KEY UPDATE;
+
+-- name: open(kind, subject, cause, lasts, severity, evidence, id, dedup_key, title, chain_id, wallet_id, payout_ids, tx_ids, looks_like)
+WITH born AS (
+    INSERT INTO incidents (kind, subject, cause, lasts, severity, evidence, id, dedup_key, title, chain_id, wallet_id,
+                           payout_ids, tx_ids, looks_like)
+    VALUES ($1, $2, $3, $4, $5, $6::text::jsonb, $7, $8, $9, $10, $11, $12::uuid[], $13::text[], $14::uuid[])
+    ON CONFLICT (kind, subject) WHERE lasts = 'event' OR state <> 'resolved' DO NOTHING
+    RETURNING *
+)
+SELECT born.*, w.name AS wallet_name FROM born LEFT JOIN wallets w USING (wallet_id);
+
+-- name: resolve_open(kind, subject, by, resolution, note)
+WITH done AS (
+    UPDATE incidents
+       SET state = 'resolved', resolved_at = now(), resolved_by = $3, resolution = $4, resolution_note = $5, updated_at = now()
+     WHERE kind = $1 AND subject = $2 AND lasts = 'condition' AND state <> 'resolved'
+    RETURNING *
+)
+SELECT done.*, w.name AS wallet_name FROM done LEFT JOIN wallets w USING (wallet_id);
+
+-- name: cause_of(cause)
+SELECT (array_agg(dedup_key ORDER BY incident_id))[1] AS first_key,
+       count(*) FILTER (WHERE state <> 'resolved')     AS open_ones
+  FROM incidents WHERE cause = $1 HAVING count(*) > 0;
+
+-- name: pause(wallet_id, reason, by)
+UPDATE wallets SET paused = $2, paused_at = now(), paused_by = $3 WHERE wallet_id = $1 AND paused IS NULL RETURNING name;
+
+-- name: open_subjects(kind)
+SELECT subject FROM incidents WHERE kind = $1 AND state <> 'resolved';

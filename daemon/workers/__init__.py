@@ -1,0 +1,1 @@
+"""The loops: one `round()` a file, each safe to kill at any line."""

@@ -1,0 +1,102 @@
+"""Send stored bytes to every node, again and again, until their token is spent in a block.
+
+Guarantees: only bytes read back from the database are sent; every send is committed before the bytes
+leave; no answer changes what was signed. Does not guarantee that a node keeps what it accepted.
+Killed at any line: a send without an answer may have arrived, so the same bytes go again when due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import structlog
+
+from chains.types import AnswerClass, SendAnswer
+from daemon.payouts.states import PayoutState
+from daemon.store import attempts, events, versions
+from daemon.store.attempts import Due, Send
+from daemon.store.queries import Connection
+from daemon.store.versions import Key
+from daemon.workers.context import Chain, Context
+
+log = structlog.get_logger()
+BATCH = 50
+AT_ONCE = 16  #: sends under way at the same time
+AGAIN_FIRST_S = 5.0
+AGAIN_MOST_S = 600.0
+
+
+def again_after_s(send_count: int) -> float:
+    """When the same bytes go again: 5 s after the first send, doubling up to 10 minutes."""
+    return min(AGAIN_MOST_S, AGAIN_FIRST_S * 2.0 ** min(send_count, 16))
+
+
+class SendLoop:
+    """Sends for one chain, whatever wallet the bytes belong to."""
+
+    interval_s = 1.0
+    timeout_s = 60.0
+
+    def __init__(self, context: Context, chain: Chain) -> None:
+        """One chain's loop; several daemons may run it, each due attempt goes to one of them."""
+        self.name = f"send:{chain.name}"
+        self._context = context
+        self._chain = chain
+
+    async def round(self) -> bool:
+        """Send what is due; whether there may be more."""
+        pairs = await self._context.db.run(self._note)
+        if not pairs:
+            return False
+        limit = asyncio.Semaphore(AT_ONCE)
+        answers = await asyncio.gather(*(self._send(due, send, limit) for due, send in pairs))
+        known = [(due, send, answer) for (due, send), answer in zip(pairs, answers, strict=True)]
+        accepted = await self._context.db.run(lambda connection: self._store(connection, known))
+        self._count(known, accepted)
+        return len({due.attempt_id for due, _ in pairs}) >= BATCH
+
+    async def _note(self, connection: Connection) -> list[tuple[Due, Send]]:
+        """Put on record what is about to leave. Committed before anything does."""
+        due = await attempts.due(connection, chain_id=self._chain.chain_id, most=BATCH)
+        pairs = [(one, node) for one in due for node in self._chain.rail.nodes]
+        if not pairs:
+            return []
+        sends = await attempts.note_sends(
+            connection, pairs, again_after_s=[again_after_s(one.send_count) for one, _ in pairs]
+        )
+        by_send = {(send.attempt_id, send.node): send for send in sends}
+        return [(one, by_send[one.attempt_id, node]) for one, node in pairs]
+
+    async def _send(self, due: Due, send: Send, limit: asyncio.Semaphore) -> SendAnswer:
+        async with limit:
+            return await self._chain.rail.send(due.tx, node=send.node)
+
+    async def _store(self, connection: Connection, known: Sequence[tuple[Due, Send, SendAnswer]]) -> list[Key]:
+        """Write the answers; a first acceptance is the step to broadcast. The versions that took it."""
+        moved: list[Key] = []
+        accepted = {
+            Key(due.payout_id, due.version)
+            for due, _, answer in known
+            if answer.answer is AnswerClass.ACCEPTED and due.payout_id is not None and due.version is not None
+        }
+        for key in sorted(accepted, key=lambda key: (key.payout_id, key.version)):
+            if await versions.move(connection, key, PayoutState.SIGNED, PayoutState.BROADCAST):
+                moved.append(key)
+        await attempts.note_answers(connection, [(send, answer) for _, send, answer in known])
+        await self._context.desk.outbox.emit(connection, *(events.step(key, "payout.broadcast") for key in moved))
+        return moved
+
+    def _count(self, known: Sequence[tuple[Due, Send, SendAnswer]], moved: Sequence[Key]) -> None:
+        metrics, chain = self._context.metrics, self._chain.name
+        for _, _, answer in known:
+            metrics.add("send_answers_total", chain=chain, answer=answer.answer.value if answer.answer else "unknown")
+            if not answer.known:
+                metrics.add("unclassified_answers_total", chain=chain)
+            if answer.answer is None:
+                log.warning("rail.answer_unknown", node=answer.node, chain=chain, detail=answer.text[:200])
+        again = {due.attempt_id for due, _, _ in known if due.send_count > 0}
+        metrics.add("rebroadcasts_total", len(again), chain=chain)
+        for key in moved:
+            metrics.add("payout_transitions_total", chain=chain, source="signed", target="broadcast")
+            log.info("payout.broadcast", payout_id=str(key.payout_id))

@@ -1,0 +1,231 @@
+"""Bind a token to each created payout, and store its signed bytes, in one transaction.
+
+Guarantees: a version gets one token, ever, while it is open; payload, bytes and transaction id are
+committed before anything is sent; what may not be signed now is put off and blocks nothing behind it.
+Does not guarantee: that anything is sent (send does), or that two daemons do not ask the network for
+the same payout (only one of them binds).
+Killed at any line: before the commit nothing happened; after it the send loop finds the bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from chains.base import Signer
+from chains.errors import PayloadRefused, RailUnavailable
+from chains.types import NATIVE, Order, Prepared, Unpayable, WalletReading
+from daemon.payouts.gate import ChainSays, Waits, Wish, affordable, forbids
+from daemon.payouts.states import PayoutState
+from daemon.store import attempts, events, ledger, proofs, tokens, versions
+from daemon.store.catalog import WalletRow
+from daemon.store.queries import Connection
+from daemon.store.versions import Candidate, Key
+from daemon.workers.context import Chain, Context
+
+log = structlog.get_logger()
+PUT_OFF_S = {
+    Waits.IN_FLIGHT_CAP: 1.0,
+    Waits.READING: 1.0,
+    Waits.NODE: 3.0,
+    Waits.WALLET_PAUSED: 3.0,
+    Waits.FROZEN: 5.0,
+    Waits.FUNDS: 10.0,
+}  #: how soon to look again
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A candidate and what the network told about paying it."""
+
+    candidate: Candidate
+    prepared: Prepared
+
+
+class Sign:
+    """Signs for one wallet with a local key."""
+
+    interval_s = 1.0
+    timeout_s = 30.0
+
+    def __init__(
+        self, context: Context, chain: Chain, wallet: WalletRow, signer: Signer, *, batch: int = 20
+    ) -> None:
+        """`signer` must hold the key of `wallet`; at most `batch` payouts are signed in a round."""
+        assert signer.address == wallet.address, f"the key of wallet {wallet.name} is for {signer.address}"
+        self.name = f"sign:{wallet.name}"
+        self._context = context
+        self._chain = chain
+        self._wallet = wallet
+        self._signer = signer
+        self._batch = batch
+
+    async def round(self) -> bool:
+        """Sign what may be signed; whether a full batch was found."""
+        candidates = await self._context.db.run(self._candidates)
+        if not candidates:
+            return False
+        try:
+            reading = await self._read_wallet()
+            answers = await self._prepare(candidates)
+        except RailUnavailable as error:
+            log.warning("sign.node_unavailable", wallet=self._wallet.name, detail=str(error))
+            await self._put_off(candidates, Waits.NODE)
+            return False
+        ready = [Ready(c, a) for c, a in zip(candidates, answers, strict=True) if isinstance(a, Prepared)]
+        for candidate, answer in zip(candidates, answers, strict=True):
+            if isinstance(answer, Unpayable):
+                await self._refuse(candidate, answer, reading)
+        if ready:
+            await self._sign_all(ready, reading)
+        return len(candidates) == self._batch
+
+    async def _candidates(self, connection: Connection) -> list[Candidate]:
+        return await versions.candidates(
+            connection, wallet_id=self._wallet.wallet_id, chain_id=self._chain.chain_id, most=self._batch
+        )
+
+    async def _read_wallet(self) -> WalletReading:
+        """The wallet now. Raises RailUnavailable also when nodes contradict each other on it."""
+        contracts = {NATIVE, *self._context.catalog.assets_of(self._chain.chain_id)}  # fees are always native
+        reading = await self._chain.rail.wallet(self._wallet.address, contracts=sorted(contracts))
+        if not reading.agreed:
+            raise RailUnavailable(f"nodes contradict each other on wallet {self._wallet.address}")
+        return reading
+
+    async def _prepare(self, candidates: Sequence[Candidate]) -> list[Prepared | Unpayable]:
+        """What the network says about each order. Outside any transaction."""
+        now = self._context.clock.now()
+        orders = [Order(self._wallet.address, c.contract, c.destination, c.amount) for c in candidates]
+        return list(await asyncio.gather(*(self._chain.rail.prepare(order, now=now) for order in orders)))
+
+    async def _sign_all(self, ready: Sequence[Ready], reading: WalletReading) -> None:
+        """Sign these together; when one cannot be built, mark that one and sign the others."""
+        left = list(ready)
+        while left:
+            try:
+                signed = await self._context.db.run(lambda connection: self._sign(connection, left, reading))
+            except Unsignable as poison:
+                log.error("payout.unsignable", payout_id=str(poison.key.payout_id), detail=poison.detail)
+                await self._context.db.run(
+                    lambda connection, poison=poison: events.to_review(  # type: ignore[misc]
+                        connection, poison.key, reason="internal_error", detail=poison.detail, desk=self._context.desk
+                    )
+                )
+                left = [one for one in left if one.candidate.key != poison.key]
+                continue
+            if signed:
+                self._context.bells.ring(f"send:{self._chain.name}")
+                for key in signed:
+                    self._context.metrics.add(
+                        "payout_transitions_total", chain=self._chain.name, source="created", target="signed"
+                    )
+                    log.info("payout.signed", payout_id=str(key.payout_id), wallet=self._wallet.name)
+            return
+
+    async def _sign(self, connection: Connection, ready: Sequence[Ready], reading: WalletReading) -> list[Key]:
+        """The signing transaction: gate, claim, bind, sign, store. The keys that were signed."""
+        gate = await tokens.lock_gate(connection, self._wallet.wallet_id)
+        keys = [one.candidate.key for one in ready]
+        chain_says = ChainSays(reading.block, reading.nonce_latest, reading.nonce_pending)
+        why = forbids(
+            gate,
+            chain_says,
+            max_blind_blocks=self._chain.max_blind_blocks,
+            max_in_flight=self._wallet.max_in_flight,
+        )
+        if why is not None:
+            await versions.put_off(connection, keys, waits_for=why.value, seconds=PUT_OFF_S[why])
+            return []
+        claimed = {c.key for c in await versions.claim(connection, wallet_id=self._wallet.wallet_id, keys=keys)}
+        wishes = [
+            Wish(one, one.candidate.contract, one.candidate.amount, one.prepared.fee_most)
+            for one in ready
+            if one.candidate.key in claimed
+        ]
+        committed = await tokens.committed(connection, self._wallet.wallet_id)
+        payable, lacking = affordable(wishes, balances=reading.balances, committed=committed)
+        room = self._wallet.max_in_flight - gate.in_flight
+        chosen, crowded = payable[:room], payable[room:]
+        for group, reason in ((lacking, Waits.FUNDS), (crowded, Waits.IN_FLIGHT_CAP)):
+            if group:
+                put_off = [wish.what.candidate.key for wish in group]
+                await versions.put_off(connection, put_off, waits_for=reason.value, seconds=PUT_OFF_S[reason])
+        if chosen:
+            assert gate.next_nonce is not None, "the gate lets nothing through without an adopted nonce"
+            await self._bind(connection, [wish.what for wish in chosen], gate.next_nonce)
+            await tokens.note_in_flight(
+                connection, wallet_id=self._wallet.wallet_id, in_flight=gate.in_flight + len(chosen)
+            )
+        return [wish.what.candidate.key for wish in chosen]
+
+    async def _bind(self, connection: Connection, chosen: Sequence[Ready], first: int) -> None:
+        """Bind consecutive tokens and store the signed bytes of each."""
+        keys = [one.candidate.key for one in chosen]
+        bound = await tokens.bind(
+            connection, wallet_id=self._wallet.wallet_id, kind=self._chain.rail.token_kind, first=first, keys=keys
+        )
+        signed = [
+            self._attempt(one, token_id, value) for one, (_, token_id, value) in zip(chosen, bound, strict=True)
+        ]
+        await attempts.store(connection, chain_id=self._chain.chain_id, signed=signed)
+        await versions.signed(connection, keys)
+        steps = [
+            events.step(key, "payout.signed", tx_id=attempt.tx.tx_id, nonce=value)
+            for (key, _, value), attempt in zip(bound, signed, strict=True)
+        ]
+        await self._context.desk.outbox.emit(connection, *steps)
+
+    def _attempt(self, one: Ready, token_id: int, value: str) -> attempts.Signed:
+        """Build and sign one payment. Raises Unsignable."""
+        candidate = one.candidate
+        order = Order(self._wallet.address, candidate.contract, candidate.destination, candidate.amount)
+        try:
+            payload = self._chain.rail.build(order, token=value, prepared=one.prepared)
+            signature = self._signer.sign(payload.signing_hash)
+            tx = self._chain.rail.assemble(payload.unsigned, signature, wallet=self._wallet.address)
+        except PayloadRefused as error:
+            raise Unsignable(candidate.key, str(error)) from error
+        return attempts.Signed(token_id, 1, "pay", payload, tx)
+
+    async def _refuse(self, candidate: Candidate, answer: Unpayable, reading: WalletReading) -> None:
+        """The chain says it cannot be paid, and no token was bound: failed, with that as the proof.
+
+        Not when the wallet itself lacks the amount: then the dry run fails for our reason, and it waits.
+        """
+        if reading.balances.get(candidate.contract, 0) < candidate.amount:
+            await self._put_off([candidate], Waits.FUNDS)
+            return
+        await self._context.db.run(lambda connection: self._fail(connection, candidate.key, answer.reason, reading))
+
+    async def _fail(self, connection: Connection, key: Key, reason: str, reading: WalletReading) -> None:
+        state = await versions.lock(connection, key)
+        if state is None or state["status"] != PayoutState.CREATED.value:
+            return
+        evidence = [{"what": "dry run refused; no token was ever bound", "reason": reason, "block": reading.block}]
+        proof_id = await proofs.write(connection, key, shows="dead", kind="never_bound", evidence=evidence)
+        moved = await versions.fail(
+            connection, key, PayoutState.CREATED, proof_id=proof_id, code="refused_before_signing", detail=reason
+        )
+        if moved:
+            await ledger.release(connection, key, proof_id=proof_id)
+            await self._context.desk.outbox.emit(connection, events.step(key, "payout.failed", reason=reason))
+
+    async def _put_off(self, candidates: Sequence[Candidate], why: Waits) -> None:
+        keys = [candidate.key for candidate in candidates]
+        await self._context.db.run(
+            lambda connection: versions.put_off(connection, keys, waits_for=why.value, seconds=PUT_OFF_S[why])
+        )
+
+
+class Unsignable(Exception):
+    """This payout's payload cannot be built or signed; the transaction is rolled back without it."""
+
+    def __init__(self, key: Key, detail: str) -> None:
+        """`detail` holds no bytes and no key."""
+        super().__init__(detail)
+        self.key = key
+        self.detail = detail

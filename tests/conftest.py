@@ -1,0 +1,136 @@
+"""What every test may ask for: a real PostgreSQL server, and a database of its own on it.
+
+One server runs for the whole session, without fsync; each test gets a copy of a migrated
+template and loses it afterwards. Nothing is mocked and no port is assumed.
+"""
+
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from daemon.local.postgres import EmbeddedPostgres
+from daemon.local.postgres_place import Place
+from daemon.store import migrate
+
+T = TypeVar("T")
+
+PREFIX = "payoutd-tests-"
+YOUNG_S = 60  # a session that is just starting may not hold its lock yet
+
+
+@dataclass
+class Databases:
+    """Makes and drops databases on the session's server, from a connection of its own.
+
+    It has its own event loop, which runs only inside these calls, so that tests may use any.
+    """
+
+    loop: asyncio.AbstractEventLoop
+    dsn: str
+    admin: "asyncpg.Connection[asyncpg.Record]"
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do `work` on the loop of this object and give its result."""
+        return self.loop.run_until_complete(work)
+
+    def create(self, *, template: str = "template0") -> str:
+        """The name of a new database, a copy of `template`."""
+        name = f"test_{next(self.numbers)}"
+        self.run(self.admin.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY"))
+        return name
+
+    def drop(self, name: str) -> None:
+        """Remove a database, cutting connections that a test left open."""
+        self.run(self.admin.execute(f"DROP DATABASE {name} WITH (FORCE)"))
+
+    def dsn_of(self, name: str) -> str:
+        """The DSN of the database `name` on this server."""
+        return urlsplit(self.dsn)._replace(path=f"/{name}").geturl()
+
+
+@pytest.fixture(scope="session")
+def postgres_dsn() -> Iterator[str]:
+    """The DSN of a PostgreSQL server that runs for the whole session, without fsync."""
+    _sweep()
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    folder.chmod(0o711)  # as root, the server runs as another user
+    loop = asyncio.new_event_loop()
+    try:
+        server = loop.run_until_complete(EmbeddedPostgres.start(folder, fsync=False))
+        yield server.dsn
+        loop.run_until_complete(server.stop())
+    finally:
+        _close(loop)
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def databases(postgres_dsn: str) -> Iterator[Databases]:
+    """Makes and drops databases on the session's server."""
+    loop = asyncio.new_event_loop()
+    admin = loop.run_until_complete(asyncpg.connect(postgres_dsn))
+    yield Databases(loop=loop, dsn=postgres_dsn, admin=admin)
+    loop.run_until_complete(admin.close())
+    _close(loop)
+
+
+@pytest.fixture(scope="session")
+def migrated_template(databases: Databases) -> str:
+    """The name of a database to which all migrations were applied; nobody connects to it."""
+    name = databases.create()
+
+    async def fill() -> None:
+        connection = await asyncpg.connect(databases.dsn_of(name))
+        try:
+            await migrate.apply(connection)
+        finally:
+            await connection.close()
+
+    databases.run(fill())
+    return name
+
+
+@pytest.fixture
+def database_dsn(databases: Databases, migrated_template: str) -> Iterator[str]:
+    """The DSN of a fresh, migrated database of this test's own."""
+    name = databases.create(template=migrated_template)
+    yield databases.dsn_of(name)
+    databases.drop(name)
+
+
+@pytest.fixture
+def empty_database_dsn(databases: Databases) -> Iterator[str]:
+    """The DSN of a fresh database of this test's own, without any table."""
+    name = databases.create()
+    yield databases.dsn_of(name)
+    databases.drop(name)
+
+
+def _sweep() -> None:
+    """Remove the folders of sessions that were killed; a lock that nobody holds tells which."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        place = Place(folder / "postgres")
+        facts = folder.stat()
+        if facts.st_uid != os.geteuid() or time.time() - facts.st_mtime < YOUNG_S or not place.root.is_dir():
+            continue
+        lock = place.take()
+        if lock is not None:
+            os.close(lock)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
