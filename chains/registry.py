@@ -21,12 +21,20 @@ from chains.settings import RailSettings
 HERE = Path(__file__).parent
 
 Clock = Callable[[], datetime]
+OnTrouble = Callable[[str, str], None]  #: told the node and what was wrong with its answer, or with its subscription
 
 
 class MakeRail(Protocol):
     """What every rail's module offers under the name `make_rail`."""
 
-    def __call__(self, settings: RailSettings, *, clock: Clock) -> Rail:
+    def __call__(
+        self,
+        settings: RailSettings,
+        *,
+        clock: Clock,
+        on_bad_answer: OnTrouble | None = None,
+        on_hints_down: OnTrouble | None = None,
+    ) -> Rail:
         """A rail that is not started yet. Opens no connection."""
         ...
 
@@ -47,8 +55,16 @@ def require_kind(kind: str) -> None:
     raise UnknownRail(f"no kind of chain is called {kind!r}, there are: {', '.join(kinds)}{meant}")
 
 
-def build_rail(kind: str, settings: RailSettings, *, clock: Clock) -> Rail:
+def build_rail(
+    kind: str,
+    settings: RailSettings,
+    *,
+    clock: Clock,
+    on_bad_answer: OnTrouble | None = None,
+    on_hints_down: OnTrouble | None = None,
+) -> Rail:
     """The rail of one configured chain, not started. Raises UnknownRail."""
     require_kind(kind)
     module = import_module(f"chains.{kind}.rail")
-    return cast(MakeRail, module.make_rail)(settings, clock=clock)
+    make = cast(MakeRail, module.make_rail)
+    return make(settings, clock=clock, on_bad_answer=on_bad_answer, on_hints_down=on_hints_down)

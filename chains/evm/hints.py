@@ -19,7 +19,9 @@ QUEUE_HINTS_MAX = 256
 OnDown = Callable[[str, str], None]
 
 
-async def merged_hints(nodes: Sequence[tuple[str, str]], *, on_down: OnDown | None = None) -> AsyncGenerator[Hint, None]:
+async def merged_hints(
+    nodes: Sequence[tuple[str, str]], *, on_down: OnDown | None = None
+) -> AsyncGenerator[Hint, None]:
     """Hints of all `nodes` (name, WebSocket URL) until closed. Without any node it is silent for ever."""
     subscriptions = [Subscription(name, url, silence_s=SILENCE_S, on_down=on_down) for name, url in nodes]
     if not subscriptions:

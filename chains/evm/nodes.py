@@ -28,7 +28,8 @@ POLL_PATIENCE_S = 3.0  # a hanging node must not hold up the others
 PROBE_FIRST_S = 0.5  # a node that is down is asked again after that, then more and more rarely
 PROBE_LAST_S = 10.0
 CHECK_EVERY_S = 60.0  # an address behind which another chain appears is noticed within that
-BEST_BELIEVED_S = 600.0  # so long a laggard is not taken for the head because the others are down
+BEST_BELIEVED_S = 60.0  # so long a laggard is not taken for the head because the others are down
+JUMP_BLOCKS_MAX = 10_000_000  # no chain makes so many between two looks: a head beyond that is nonsense
 CACHE_S = 1.0  # a head younger than that is not asked for again
 
 
@@ -185,6 +186,7 @@ class Nodes:
             for member in due:
                 tasks.create_task(self._ask_one(member))
         self._agree_on_genesis()
+        self._leave_out_absurd_heads()
         self._refreshed_at = self._monotonic()
         fresh = self._fresh()
         if not fresh:
@@ -256,6 +258,20 @@ class Nodes:
         wait_s = min(PROBE_FIRST_S * 2.0 ** min(member.failures, 10), PROBE_LAST_S)
         member.probe_at = self._monotonic() + wait_s
 
+    def _leave_out_absurd_heads(self) -> None:
+        """Take a node down whose head cannot be: believed, it would make every honest node look old."""
+        up = [member for member in self._members if member.head is not None]
+        heights = sorted(member.head.height for member in up if member.head is not None)
+        if self._best is not None:
+            usual = self._best.height
+        elif len(heights) > 2:
+            usual = heights[(len(heights) - 1) // 2]
+        else:
+            return
+        for member in up:
+            if member.head is not None and member.head.height > usual + JUMP_BLOCKS_MAX:
+                self._down(member, f"an absurd head: {member.head.height}")
+
     def _fresh(self) -> tuple[Fresh, ...]:
         """The believed nodes near the best head, in configured order."""
         known = [Fresh(m.node, m.head) for m in self._members if m.up and m.head is not None]
@@ -265,7 +281,7 @@ class Nodes:
         return tuple(one for one in known if best.height - one.head.height <= FRESH_BLOCKS)
 
     def _remember(self, best: Head) -> Head:
-        """The highest head of these ten minutes, be its node up or not."""
+        """The highest head of the last minute, be its node up or not."""
         now = self._monotonic()
         if self._best is None or best.height >= self._best.height or now - self._best_at > BEST_BELIEVED_S:
             self._best, self._best_at = best, now

@@ -7,13 +7,13 @@ from contextlib import AsyncExitStack
 from chains.base import Rail, Signer
 from chains.evm.address import address_bytes
 from chains.evm.devnet import CHAIN_ID, ETHER, Devnet
+from chains.evm.fault_proxy import FaultProxy
+from chains.evm.faults import DropResponse
 from chains.evm.rail import EvmRail
 from chains.settings import ByDepth, ByTag, NodeSettings, RailSettings
 from chains.signers.local_key import LocalKey
 from chains.types import NATIVE
 from tests.rails.evm_fixtures import CODE
-from tests.rails.fault_proxy import FaultProxy
-from tests.rails.faults import DropResponse
 
 SEND = "eth_sendRawTransaction"
 STRANGER = "0x" + "5e" * 20

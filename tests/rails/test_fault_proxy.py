@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from chains.errors import RpcNotSent, RpcRefused, RpcUnanswered
+from chains.evm import faults
 from chains.evm.devnet import ETHER, Devnet
+from chains.evm.fault_proxy import FaultProxy
 from chains.evm.tx import Tx, assemble, payload_of, signing_hash
 from chains.rpc import JsonRpcNode
 from chains.signers.local_key import LocalKey
 from chains.types import SignedTx
-from tests.rails import faults
-from tests.rails.fault_proxy import FaultProxy
 
 KEY = LocalKey(b"\x07" * 32)
 PAYEE = "0x" + "b2" * 20

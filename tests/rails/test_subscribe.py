@@ -11,10 +11,10 @@ from contextlib import aclosing
 import pytest
 
 from chains.evm.devnet import Devnet
+from chains.evm.fault_proxy import FaultProxy
 from chains.evm.logs import subscription_filter
 from chains.subscribe import Subscription
 from chains.types import Hint, HintKind
-from tests.rails.fault_proxy import FaultProxy
 
 ALICE, BOB = "0x" + "a1" * 20, "0x" + "b2" * 20
 

@@ -28,6 +28,8 @@ PAYEE = "0x" + "b2" * 20
 TOKEN = "0x" + "c3" * 20
 FULL_BLOOM = "0x" + "ff" * 256
 
+PAID, DEAD = ByDepth(12), ByTag("finalized")
+
 Json = dict[str, Any]
 
 
@@ -146,7 +148,7 @@ class MadeUpNode:
         self.asked[method] += 1
         if self.silent:
             return web.Response(status=503)
-        answer = self._said[method] if method in self._said else self._honest(method, params)
+        answer = self._said[method] if method in self._said else self.honest(method, params)
         if callable(answer):
             answer = answer(params)
         if isinstance(answer, bytes):
@@ -158,7 +160,8 @@ class MadeUpNode:
             body["result"] = answer
         return web.Response(body=msgspec.json.encode(body), content_type="application/json")
 
-    def _honest(self, method: str, params: list[Any]) -> Any:
+    def honest(self, method: str, params: list[Any]) -> Any:
+        """What an honest node with this chain answers."""
         known: dict[str, Callable[[], Any]] = {
             "eth_chainId": lambda: hex(self.chain_id),
             "eth_getBlockByNumber": lambda: self._block(params[0]),
@@ -204,8 +207,8 @@ class MadeUpRail:
     def __init__(
         self,
         *nodes: MadeUpNode,
-        paid: Finality = ByDepth(12),
-        dead: Finality = ByTag("finalized"),
+        paid: Finality = PAID,
+        dead: Finality = DEAD,
         fees: FeeSettings | None = None,
         send_only: Sequence[int] = (),
     ) -> None:

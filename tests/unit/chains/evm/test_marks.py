@@ -77,13 +77,9 @@ async def test_of_two_configured_nodes_one_alone_confirms_and_proves_no_death() 
 )
 async def test_a_node_that_does_not_say_what_is_final_proves_no_death(answer: object) -> None:
     node = MadeUpNode(Chain(10), finalized=5)
-    honest = node._block
-    node.say("eth_getBlockByNumber", lambda params: answer if params[0] == "finalized" else honest(params[0]))
+    asked = "eth_getBlockByNumber"
+    node.say(asked, lambda params: answer if params[0] == "finalized" else node.honest(asked, params))
     async with MadeUpRail(node, paid=PAID, dead=DEAD) as rail:
-        if isinstance(answer, bytes):
-            node.say("eth_getBlockByNumber", lambda params: honest(params[0]))
-            await rail.marks()
-            node.say("eth_getBlockByNumber", lambda params: answer if params[0] == "finalized" else honest(params[0]))
         marks = await rail.marks()
 
     assert (marks.head, marks.paid, marks.dead) == (10, 8, None)
@@ -139,11 +135,34 @@ async def test_a_lagging_node_is_not_asked_and_not_alone_taken_for_the_head() ->
         ahead.silent = True
         with pytest.raises(RailUnavailable, match="n1: at 4, far behind a head seen before"):
             await rail.marks()
-        made.clock.now += 601  # after ten minutes the chain may really have gone back
+        made.clock.now += 61  # after a minute the chain may really have gone back
         alone = await rail.marks()
 
     assert (together.head, together.paid) == (10, 8)
     assert alone.head == 4
+
+
+@pytest.mark.parametrize("lied_from_the_start", [True, False])
+async def test_an_absurd_head_makes_no_honest_node_look_old(lied_from_the_start: bool) -> None:
+    chain = Chain(10)
+    liar = MadeUpNode(chain)
+    honest = liar.honest
+    async with MadeUpRail(liar, MadeUpNode(chain), MadeUpNode(chain), paid=PAID) as rail:
+        if not lied_from_the_start:
+            await rail.marks()
+        liar.say(
+            "eth_getBlockByNumber",
+            lambda params: (
+                {**honest("eth_getBlockByNumber", params), "number": hex(10**9)}
+                if params[0] == "latest"
+                else honest("eth_getBlockByNumber", params)
+            ),
+        )
+        marks = await rail.marks()
+        detail = rail.views()[0].detail
+
+    assert (marks.head, marks.paid) == (10, 8)
+    assert detail == "an absurd head: 1000000000"
 
 
 async def test_a_node_that_was_down_is_asked_again_ever_more_rarely() -> None:

@@ -1,8 +1,9 @@
 """A node with faults on command: a proxy in front of anvil, over HTTP and WebSocket.
 
-Rules are scripted by tests: `proxy.on("eth_sendRawTransaction", DropResponse(), times=1)`.
+Rules are scripted by tests and the demo: `proxy.on("eth_sendRawTransaction", DropResponse(), times=1)`.
 The first rule that fits a call and is not used up decides; without one the call goes through.
-`proxy.calls` counts what arrived, `proxy.forwarded` what the node behind really got.
+`proxy.calls` counts what arrived, `proxy.forwarded` what the node behind really got, and `proxy.seen`
+keeps the latest calls with their parameters.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
@@ -19,8 +20,7 @@ import aiohttp
 from aiohttp import web
 
 from chains.errors import PayloadRefused
-from chains.evm.tx import read_signed
-from tests.rails.faults import (
+from chains.evm.faults import (
     Change,
     Delay,
     DropResponse,
@@ -37,6 +37,9 @@ from tests.rails.faults import (
     Truncated,
     WrongId,
 )
+from chains.evm.tx import read_signed
+
+SEEN_MOST = 10_000
 
 
 class FaultProxy:
@@ -47,7 +50,7 @@ class FaultProxy:
         self.rules: list[Rule] = []
         self.calls: Counter[str] = Counter()
         self.forwarded: Counter[str] = Counter()
-        self.seen: list[tuple[str, Json]] = []
+        self.seen: deque[tuple[str, Json]] = deque(maxlen=SEEN_MOST)
         self.ws_stalled = False  #: The node's messages are swallowed; pings are answered.
         self.ws_frozen = False  #: Nothing at all is answered, as by a half-open connection.
         self._upstream = upstream_url
