@@ -9,6 +9,8 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
 
 import aiohttp
 import structlog
@@ -26,8 +28,8 @@ from daemon.clock import Clock, SystemClock
 from daemon.config.alerts import AlertConfig, PagerDutyConfig
 from daemon.config.model import Config
 from daemon.config.wallets import Keystore, PrivateKeyFile, WalletConfig
+from daemon.local.begin_anew import open_embedded
 from daemon.local.devnets import LocalChain, bring_up
-from daemon.local.postgres import EmbeddedPostgres
 from daemon.local.postgres_place import data_dir_for
 from daemon.metrics import Metrics
 from daemon.opening import Opened, StartRefused
@@ -51,6 +53,7 @@ from daemon.workers.watch import Watch
 from detectors.records import Severity
 
 log = structlog.get_logger()
+NO_ANSWER = frozenset({"connect", "timeout", "broken"})  #: reasons that say nothing of what the node said
 
 
 RenderFor = Callable[[Catalog, Mapping[str, Opened]], Render]  #: how deliveries show a payout, once names are known
@@ -77,15 +80,19 @@ class Options:
     roles: frozenset[Role] = frozenset(Role)
     may_initialise: bool = False
     block_time_s: float | None = 1.0  #: of local chains; None: blocks come only when asked for
-    node_urls: Mapping[str, tuple[NodeSettings, ...]] = field(default_factory=dict)  #: instead of the config's, by chain
+    node_urls: Mapping[str, tuple[NodeSettings, ...]] = field(
+        default_factory=dict
+    )  #: instead of the config's, by chain
 
 
 async def open_daemon(config: Config, stack: AsyncExitStack, *, options: Options, render: RenderFor) -> Daemon:
     """Open everything that the config names; it closes with `stack`. Raises StartRefused and the parts' errors."""
     clock = SystemClock()
     config, locals_ = await bring_up(config, stack, block_time_s=options.block_time_s)
-    dsn = await open_database(config, stack)
-    opened = await _open_chains(config, stack, locals_, options, clock)
+    nodes = {name: local.nodes for name, local in locals_.items()} | dict(options.node_urls)
+    metrics = _metrics(config)
+    opened = await open_chains(config, stack, nodes=nodes, clock=clock, metrics=metrics)
+    dsn = await open_database(config, stack, opened, now=clock.now())
     may_initialise = options.may_initialise or config.is_devnet
     known = [] if may_initialise else await opening.histories(config, opened)
     applied = await opening.prepare_schema(dsn, may_initialise=may_initialise, histories=known)
@@ -94,7 +101,6 @@ async def open_daemon(config: Config, stack: AsyncExitStack, *, options: Options
     db = await Database.connect(dsn)
     stack.push_async_callback(db.close)
     names = await opening.name_everything(db, config, opened)
-    metrics = _metrics(config)
     told = await _receivers(config, stack, clock)
     context = Context(db, names, _desk(config, metrics), clock, metrics, holder=_holder())
     frozen = await opening.identify(db, instance=config.instance)
@@ -106,26 +112,51 @@ async def open_daemon(config: Config, stack: AsyncExitStack, *, options: Options
     return Daemon(config, context, chains, told, locals_, dsn, Supervisor(context, workers))
 
 
-async def open_database(config: Config, stack: AsyncExitStack) -> str:
+async def open_database(config: Config, stack: AsyncExitStack, opened: Mapping[str, Opened], *, now: datetime) -> str:
     """The DSN to use: the configured one, or that of the embedded server, which ends with `stack`."""
     if not config.database.is_embedded:
         return config.database.dsn.reveal()
     place = data_dir_for(config.database.data_dir, instance=config.instance)
-    server = await stack.enter_async_context(await EmbeddedPostgres.start(place))
-    return server.dsn
+    local = [one.rail for one in opened.values() if one.config.is_devnet]
+    geneses = {rail.chain_id: await rail.genesis() for rail in local}
+    return await open_embedded(place, stack, geneses=geneses, now=now)
 
 
-async def _open_chains(
-    config: Config, stack: AsyncExitStack, locals_: Mapping[str, LocalChain], options: Options, clock: Clock
+async def open_chains(
+    config: Config,
+    stack: AsyncExitStack,
+    *,
+    nodes: Mapping[str, tuple[NodeSettings, ...]],
+    clock: Clock,
+    metrics: Metrics | None = None,
 ) -> dict[str, Opened]:
+    """A started rail for every configured chain; `nodes` by chain stand in for the configured ones."""
     opened: dict[str, Opened] = {}
     for name, chain in config.chains.items():
-        nodes = options.node_urls.get(name) or (locals_[name].nodes if name in locals_ else ())
-        rail = build_rail(chain.kind, chain.rail_settings(nodes), clock=clock.now)
+        rail = build_rail(
+            chain.kind,
+            chain.rail_settings(nodes.get(name, ())),
+            clock=clock.now,
+            on_bad_answer=partial(_bad_answer, metrics, name),
+            on_hints_down=partial(_hints_down, name),
+        )
         await rail.start()
         stack.push_async_callback(rail.close)
         opened[name] = Opened(chain, rail)
     return opened
+
+
+def _bad_answer(metrics: Metrics | None, chain: str, node: str, reason: str) -> None:
+    """A node answered what cannot be used: it is taken as no answer, and counted. A silent node shows in its gauge."""
+    if reason in NO_ANSWER:
+        return
+    log.warning("node.bad_answer", chain=chain, node=node, detail=reason)
+    if metrics is not None:
+        metrics.add("unclassified_answers_total", chain=chain)
+
+
+def _hints_down(chain: str, node: str, reason: str) -> None:
+    log.warning("node.subscription_lost", chain=chain, node=node, detail=reason)
 
 
 def signer_of(wallet: WalletConfig) -> Signer:

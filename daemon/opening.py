@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import asyncpg
 import structlog
@@ -129,7 +130,9 @@ async def _genesis(db: Database, opened: Opened) -> str:
     except RailUnavailable as error:
         known = await db.run(lambda connection: catalog.genesis_of(connection, opened.rail.chain_id))
         if known is None:
-            raise StartRefused(f"chains.{opened.config.name}: no node answers, and it was never used here: {error}") from error
+            raise StartRefused(
+                f"chains.{opened.config.name}: no node answers, and it was never used here: {error}"
+            ) from error
         return known
     except ChainError as error:
         raise StartRefused(f"chains.{opened.config.name}: {error}") from error
@@ -154,9 +157,7 @@ async def _check_decimals(name: str, opened: Opened) -> None:
             )
 
 
-async def take_up_wallets(
-    db: Database, names: Catalog, chains: Mapping[str, Opened], *, desk: Desk
-) -> None:
+async def take_up_wallets(db: Database, names: Catalog, chains: Mapping[str, Opened], *, desk: Desk) -> None:
     """Adopt wallets without history, begin their reading, and freeze where the chain knows more than we do."""
     for opened in chains.values():
         for wallet in names.wallets_of(opened.rail.chain_id):
@@ -165,9 +166,7 @@ async def take_up_wallets(
             except RailUnavailable as error:
                 log.warning("wallet.not_read_at_start", wallet=wallet.name, detail=str(error))
                 continue
-            await db.run(
-                lambda connection, w=wallet, r=reading, o=opened: _take_up(connection, w, r, o, desk)  # type: ignore[misc]
-            )
+            await db.run(partial(_take_up, wallet=wallet, reading=reading, opened=opened, desk=desk))
 
 
 async def _take_up(
@@ -197,14 +196,14 @@ async def _take_up(
     log.info("wallet.adopted", wallet=wallet.name, nonce=reading.nonce_latest, block=reading.block)
 
 
-async def _compare(
-    connection: Connection, wallet: WalletRow, reading: WalletReading, counted: int, desk: Desk
-) -> None:
+async def _compare(connection: Connection, wallet: WalletRow, reading: WalletReading, counted: int, desk: Desk) -> None:
     """The chain knows nonces that this database has never signed: nothing is bound until it was worked off."""
     shown = max(reading.nonce_latest, reading.nonce_pending)
     if shown <= counted:
         return
-    reason = f"wallet {wallet.name} has used or pending nonces up to {shown - 1}, the database has signed up to {counted - 1}"
+    reason = (
+        f"wallet {wallet.name}: the chain has nonces up to {shown - 1}, the database has signed up to {counted - 1}"
+    )
     await deployment.freeze(connection, reason=reason)
     finding = Finding(
         kind="db_behind_chain",
@@ -221,4 +220,3 @@ async def _compare(
     )
     await incidents.open_finding(connection, finding, desk=desk, chain_id=wallet.chain_id)
     log.error("deployment.frozen", detail=reason)
-

@@ -103,7 +103,7 @@ class Supervisor:
                 self._failed(pulse, worker, error, bug=True)
                 if bugs >= BUGS_MOST:
                     pulse.stopped = True
-                    log.error("loop.stopped", loop=worker.name, failures=bugs)
+                    log.error("loop.stopped", loop=worker.name, failures=bugs)  # noqa: TRY400  # told above, with its trace
                     return
             else:
                 bugs = 0
@@ -121,7 +121,7 @@ class Supervisor:
         self._context.metrics.add("loop_errors_total", loop=worker.name)
         detail = str(error) or type(error).__name__
         if bug:
-            log.error("loop.bug", loop=worker.name, detail=detail, exc_info=error)
+            log.error("loop.bug", loop=worker.name, detail=detail, exc_info=error)  # not in its handler
         else:
             log.warning("loop.failed", loop=worker.name, detail=detail, in_a_row=pulse.failures)
 
@@ -131,5 +131,3 @@ def _pause(pulse: Pulse, worker: Worker) -> float:
     if pulse.failures == 0:
         return worker.interval_s
     return float(min(BACK_OFF_MOST_S, max(worker.interval_s, 0.2) * 2.0 ** min(pulse.failures, 8)))
-
-

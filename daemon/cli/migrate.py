@@ -7,14 +7,14 @@ import asyncio
 from contextlib import AsyncExitStack
 
 from chains.errors import ChainError
-from chains.registry import build_rail
 from daemon import opening
+from daemon.app import open_chains, open_database
 from daemon.cli.mistakes import CommandFailed
 from daemon.cli.options import add_config, config_of
 from daemon.clock import SystemClock
 from daemon.config.model import Config
 from daemon.local.postgres_errors import EmbeddedPostgresError
-from daemon.opening import Opened, StartRefused
+from daemon.opening import StartRefused
 from daemon.store.errors import StoreError
 
 
@@ -38,24 +38,18 @@ def _migrate(args: argparse.Namespace) -> int:
     except (StartRefused, StoreError, ChainError, EmbeddedPostgresError) as error:
         raise CommandFailed(str(error)) from error
     for name in applied:
-        print(name)  # noqa: T201  # what the command is for
-    print(f"{len(applied)} applied" if applied else "nothing to do")  # noqa: T201
+        print(name)
+    print(f"{len(applied)} applied" if applied else "nothing to do")
     return 0
 
 
 async def migrate(config: Config, *, init: bool) -> list[str]:
     """Apply what is missing; the files that were applied."""
-    from daemon.app import open_database
-
     async with AsyncExitStack() as stack:
-        dsn = await open_database(config, stack)
+        clock = SystemClock()
+        dsn = await open_database(config, stack, {}, now=clock.now())
+        may_initialise = init or config.is_devnet
         histories: list[str] = []
-        if not init and not config.is_devnet:
-            opened = {}
-            for name, chain in config.chains.items():
-                rail = build_rail(chain.kind, chain.rail_settings(), clock=SystemClock().now)
-                await rail.start()
-                stack.push_async_callback(rail.close)
-                opened[name] = Opened(chain, rail)
-            histories = await opening.histories(config, opened)
-        return await opening.prepare_schema(dsn, may_initialise=init or config.is_devnet, histories=histories)
+        if not may_initialise:
+            histories = await opening.histories(config, await open_chains(config, stack, nodes={}, clock=clock))
+        return await opening.prepare_schema(dsn, may_initialise=may_initialise, histories=histories)

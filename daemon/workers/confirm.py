@@ -129,9 +129,7 @@ class Confirm:
         seen = await transfers.at_positions(connection, chain_id=self._chain.chain_id, tx_id=one.tx_id)
         facts = LandedFacts(one.intent, one.tx_id, one.block, one.block_hash, paid=False, transfers=tuple(seen))
         for finding in registry.findings(facts, disabled=self._context.desk.disabled):
-            await incidents.open_finding(
-                connection, finding, desk=self._context.desk, chain_id=self._chain.chain_id
-            )
+            await incidents.open_finding(connection, finding, desk=self._context.desk, chain_id=self._chain.chain_id)
         detail = f"{one.tx_id} succeeded in final block {one.block} without the intended transfer"
         await events.to_review(connection, one.key, reason="no_effect", detail=detail, desk=self._context.desk)
 

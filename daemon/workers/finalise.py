@@ -58,7 +58,7 @@ class Finalise:
             return False
         first = min(one.final_to for one in covered) + 1
         # The deeper of the two counts for proofs: nothing is dead before it could be called paid.
-        reach = min(marks.dead, marks.paid, min(one.read_to for one in covered))
+        reach = min(marks.dead, marks.paid, *(one.read_to for one in covered))
         last = min(reach, first + PIECE - 1)
         if first > last:
             return False
@@ -81,14 +81,13 @@ class Finalise:
                 found[wallet.wallet_id] = reading.nonce_latest
         return found
 
-    async def _compare(
-        self, connection: Connection, blocks: Sequence[BlockReading], nonces: dict[int, int]
-    ) -> bool:
+    async def _compare(self, connection: Connection, blocks: Sequence[BlockReading], nonces: dict[int, int]) -> bool:
         """One transaction: store what was missed, then move the mark, or say what contradicts."""
         chain_id, first, last = self._chain.chain_id, blocks[0].height, blocks[-1].height
         await wallets.lock(connection, wallet_ids=[w.wallet_id for w in self._wallets()])
         stored = {
-            block.height: await coverage.block_at(connection, chain_id=chain_id, height=block.height) for block in blocks
+            block.height: await coverage.block_at(connection, chain_id=chain_id, height=block.height)
+            for block in blocks
         }
         trouble = blocks_differ(blocks, stored)
         known = await transfers.in_range(connection, chain_id=chain_id, first=first, last=last)
@@ -145,9 +144,7 @@ class Finalise:
         for one in foreign:
             await uses.open_incident(connection, one, desk=self._context.desk)
 
-    async def _nonces_differ(
-        self, connection: Connection, nonces: dict[int, int], height: int
-    ) -> list[Contradiction]:
+    async def _nonces_differ(self, connection: Connection, nonces: dict[int, int], height: int) -> list[Contradiction]:
         """Wallets whose nonce on chain is not what the uses that were read add up to."""
         trouble = []
         for wallet_id, shown in nonces.items():
@@ -179,9 +176,7 @@ class Finalise:
         return self._context.catalog.wallets_of(self._chain.chain_id)
 
 
-def blocks_differ(
-    blocks: Sequence[BlockReading], stored: dict[int, StoredBlock | None]
-) -> list[Contradiction]:
+def blocks_differ(blocks: Sequence[BlockReading], stored: dict[int, StoredBlock | None]) -> list[Contradiction]:
     """Heights whose hash in the second reading is not the stored one. A forgotten block contradicts nothing."""
     return [
         Contradiction(f"hash of block {block.height}", known.hash, block.hash)

@@ -7,6 +7,7 @@ daemons stay true. Killed at any line: the next round reads again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import structlog
 
@@ -17,7 +18,7 @@ from daemon.workers.context import Chain, Context
 
 log = structlog.get_logger()
 LEASE_S = 30.0
-ENDED_EVERY = 12  #: rounds between two readings of all finished payouts
+SELDOM = 12  #: rounds between two readings of all finished payouts, and of what is in reserve
 
 
 class Observe:
@@ -32,6 +33,7 @@ class Observe:
         self._context = context
         self._chains = tuple(chains)
         self._ended: gauges.Counts = {}
+        self._leaks: dict[str, int] = {}
         self._rounds = 0
 
     async def round(self) -> bool:
@@ -52,8 +54,9 @@ class Observe:
         return epoch is not None
 
     async def _read(self, connection: Connection) -> None:
-        if self._rounds % ENDED_EVERY == 0:
+        if self._rounds % SELDOM == 0:
             self._ended = await gauges.ended_payouts(connection)
+            self._leaks = await gauges.reservations_unexplained(connection)
         metrics, names = self._context.metrics, {chain.chain_id: chain.name for chain in self._chains}
         payouts = {**self._ended, **await gauges.open_payouts(connection)}
         metrics.replace("payouts", _named(payouts, names))
@@ -63,8 +66,7 @@ class Observe:
         metrics.replace("oldest_payout_seconds", _named(await gauges.oldest(connection), names))
         metrics.replace("incidents_open", await gauges.incidents_open(connection))
         metrics.set("alert_outbox_oldest_seconds", (await gauges.outbox(connection))[0])
-        leaks = await gauges.reservations_unexplained(connection)
-        metrics.replace("reservations_unexplained", {(unit,): count for unit, count in leaks.items()})
+        metrics.replace("reservations_unexplained", {(unit,): count for unit, count in self._leaks.items()})
         for wallet in await gauges.wallet_marks(connection):
             metrics.set("wallet_paused", float(wallet.paused), wallet=wallet.name)
             if wallet.next_nonce is not None:
@@ -104,9 +106,7 @@ class Observe:
                 return
             balances = {assets[c].asset_id: amount for c, amount in reading.balances.items() if c in assets}
             await self._context.db.run(
-                lambda connection, w=wallet, b=balances, at=reading.block: wallets.set_balances(  # type: ignore[misc]
-                    connection, wallet_id=w.wallet_id, balances=b, block=at
-                )
+                partial(wallets.set_balances, wallet_id=wallet.wallet_id, balances=balances, block=reading.block)
             )
             for contract, amount in reading.balances.items():
                 if contract in assets:

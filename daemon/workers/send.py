@@ -74,15 +74,16 @@ class SendLoop:
 
     async def _store(self, connection: Connection, known: Sequence[tuple[Due, Send, SendAnswer]]) -> list[Key]:
         """Write the answers; a first acceptance is the step to broadcast. The versions that took it."""
-        moved: list[Key] = []
         accepted = {
             Key(due.payout_id, due.version)
             for due, _, answer in known
             if answer.answer is AnswerClass.ACCEPTED and due.payout_id is not None and due.version is not None
         }
-        for key in sorted(accepted, key=lambda key: (key.payout_id, key.version)):
-            if await versions.move(connection, key, PayoutState.SIGNED, PayoutState.BROADCAST):
-                moved.append(key)
+        moved = [
+            key
+            for key in sorted(accepted, key=lambda key: (key.payout_id, key.version))
+            if await versions.move(connection, key, PayoutState.SIGNED, PayoutState.BROADCAST)
+        ]
         await attempts.note_answers(connection, [(send, answer) for _, send, answer in known])
         await self._context.desk.outbox.emit(connection, *(events.step(key, "payout.broadcast") for key in moved))
         return moved

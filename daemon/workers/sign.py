@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
 from chains.base import Signer
-from chains.errors import PayloadRefused, RailUnavailable
+from chains.errors import FeeCapBlocks, PayloadRefused, RailUnavailable
 from chains.types import NATIVE, Order, Prepared, Unpayable, WalletReading
 from daemon.payouts.gate import ChainSays, Waits, Wish, affordable, forbids
 from daemon.payouts.states import PayoutState
@@ -31,10 +32,12 @@ PUT_OFF_S = {
     Waits.IN_FLIGHT_CAP: 1.0,
     Waits.READING: 1.0,
     Waits.NODE: 3.0,
+    Waits.FEE_CAP: 10.0,
     Waits.WALLET_PAUSED: 3.0,
     Waits.FROZEN: 5.0,
     Waits.FUNDS: 10.0,
 }  #: how soon to look again
+OF_ONE_WALLET = frozenset({Waits.FUNDS, Waits.IN_FLIGHT_CAP, Waits.WALLET_PAUSED, Waits.READING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +54,7 @@ class Sign:
     interval_s = 1.0
     timeout_s = 30.0
 
-    def __init__(
-        self, context: Context, chain: Chain, wallet: WalletRow, signer: Signer, *, batch: int = 20
-    ) -> None:
+    def __init__(self, context: Context, chain: Chain, wallet: WalletRow, signer: Signer, *, batch: int = 20) -> None:
         """`signer` must hold the key of `wallet`; at most `batch` payouts are signed in a round."""
         assert signer.address == wallet.address, f"the key of wallet {wallet.name} is for {signer.address}"
         self.name = f"sign:{wallet.name}"
@@ -62,26 +63,33 @@ class Sign:
         self._wallet = wallet
         self._signer = signer
         self._batch = batch
+        others = [w for w in context.catalog.wallets_of(chain.chain_id) if w.signs and not w.retired]
+        self._alone = len(others) == 1
 
     async def round(self) -> bool:
-        """Sign what may be signed; whether a full batch was found."""
+        """Sign what may be signed; whether there may be more to sign at once."""
         candidates = await self._context.db.run(self._candidates)
         if not candidates:
             return False
+        full = len(candidates) == self._batch
         try:
             reading = await self._read_wallet()
-            answers = await self._prepare(candidates)
         except RailUnavailable as error:
             log.warning("sign.node_unavailable", wallet=self._wallet.name, detail=str(error))
             await self._put_off(candidates, Waits.NODE)
             return False
+        short = [c for c in candidates if reading.balances.get(c.contract, 0) < c.amount]
+        await self._put_off(short, Waits.FUNDS)  # the dry run of these would fail for our reason, not the payee's
+        candidates = [c for c in candidates if c not in short]
+        answers = await self._prepare(candidates)
         ready = [Ready(c, a) for c, a in zip(candidates, answers, strict=True) if isinstance(a, Prepared)]
         for candidate, answer in zip(candidates, answers, strict=True):
             if isinstance(answer, Unpayable):
                 await self._refuse(candidate, answer, reading)
-        if ready:
-            await self._sign_all(ready, reading)
-        return len(candidates) == self._batch
+            elif isinstance(answer, RailUnavailable):
+                log.info("payout.put_off", payout_id=str(candidate.key.payout_id), detail=str(answer))
+                await self._put_off([candidate], Waits.FEE_CAP if isinstance(answer, FeeCapBlocks) else Waits.NODE)
+        return bool(ready) and await self._sign_all(ready, reading) and full
 
     async def _candidates(self, connection: Connection) -> list[Candidate]:
         return await versions.candidates(
@@ -96,23 +104,34 @@ class Sign:
             raise RailUnavailable(f"nodes contradict each other on wallet {self._wallet.address}")
         return reading
 
-    async def _prepare(self, candidates: Sequence[Candidate]) -> list[Prepared | Unpayable]:
-        """What the network says about each order. Outside any transaction."""
-        now = self._context.clock.now()
-        orders = [Order(self._wallet.address, c.contract, c.destination, c.amount) for c in candidates]
-        return list(await asyncio.gather(*(self._chain.rail.prepare(order, now=now) for order in orders)))
+    async def _prepare(self, candidates: Sequence[Candidate]) -> list[Prepared | Unpayable | RailUnavailable]:
+        """What the network says about each order; one that no node can answer holds up no other."""
+        return list(await asyncio.gather(*(self._ask(self._order(candidate)) for candidate in candidates)))
 
-    async def _sign_all(self, ready: Sequence[Ready], reading: WalletReading) -> None:
-        """Sign these together; when one cannot be built, mark that one and sign the others."""
+    async def _ask(self, order: Order) -> Prepared | Unpayable | RailUnavailable:
+        try:
+            return await self._chain.rail.prepare(order, now=self._context.clock.now())
+        except RailUnavailable as error:
+            return error
+
+    def _order(self, candidate: Candidate) -> Order:
+        return Order(self._wallet.address, candidate.contract, candidate.destination, candidate.amount)
+
+    async def _sign_all(self, ready: Sequence[Ready], reading: WalletReading) -> bool:
+        """Sign these together; when one cannot be built, mark that one and sign the others. Whether any was signed."""
         left = list(ready)
         while left:
             try:
-                signed = await self._context.db.run(lambda connection: self._sign(connection, left, reading))
+                signed = await self._context.db.run(partial(self._sign, ready=left, reading=reading))
             except Unsignable as poison:
-                log.error("payout.unsignable", payout_id=str(poison.key.payout_id), detail=poison.detail)
+                log.warning("payout.unsignable", payout_id=str(poison.key.payout_id), detail=poison.detail)
                 await self._context.db.run(
-                    lambda connection, poison=poison: events.to_review(  # type: ignore[misc]
-                        connection, poison.key, reason="internal_error", detail=poison.detail, desk=self._context.desk
+                    partial(
+                        events.to_review,
+                        key=poison.key,
+                        reason="internal_error",
+                        detail=poison.detail,
+                        desk=self._context.desk,
                     )
                 )
                 left = [one for one in left if one.candidate.key != poison.key]
@@ -124,7 +143,8 @@ class Sign:
                         "payout_transitions_total", chain=self._chain.name, source="created", target="signed"
                     )
                     log.info("payout.signed", payout_id=str(key.payout_id), wallet=self._wallet.name)
-            return
+            return bool(signed)
+        return False
 
     async def _sign(self, connection: Connection, ready: Sequence[Ready], reading: WalletReading) -> list[Key]:
         """The signing transaction: gate, claim, bind, sign, store. The keys that were signed."""
@@ -138,7 +158,7 @@ class Sign:
             max_in_flight=self._wallet.max_in_flight,
         )
         if why is not None:
-            await versions.put_off(connection, keys, waits_for=why.value, seconds=PUT_OFF_S[why])
+            await self._wait(connection, keys, why)
             return []
         claimed = {c.key for c in await versions.claim(connection, wallet_id=self._wallet.wallet_id, keys=keys)}
         wishes = [
@@ -152,8 +172,7 @@ class Sign:
         chosen, crowded = payable[:room], payable[room:]
         for group, reason in ((lacking, Waits.FUNDS), (crowded, Waits.IN_FLIGHT_CAP)):
             if group:
-                put_off = [wish.what.candidate.key for wish in group]
-                await versions.put_off(connection, put_off, waits_for=reason.value, seconds=PUT_OFF_S[reason])
+                await self._wait(connection, [wish.what.candidate.key for wish in group], reason)
         if chosen:
             assert gate.next_nonce is not None, "the gate lets nothing through without an adopted nonce"
             await self._bind(connection, [wish.what for wish in chosen], gate.next_nonce)
@@ -168,9 +187,7 @@ class Sign:
         bound = await tokens.bind(
             connection, wallet_id=self._wallet.wallet_id, kind=self._chain.rail.token_kind, first=first, keys=keys
         )
-        signed = [
-            self._attempt(one, token_id, value) for one, (_, token_id, value) in zip(chosen, bound, strict=True)
-        ]
+        signed = [self._attempt(one, token_id, value) for one, (_, token_id, value) in zip(chosen, bound, strict=True)]
         await attempts.store(connection, chain_id=self._chain.chain_id, signed=signed)
         await versions.signed(connection, keys)
         steps = [
@@ -182,9 +199,8 @@ class Sign:
     def _attempt(self, one: Ready, token_id: int, value: str) -> attempts.Signed:
         """Build and sign one payment. Raises Unsignable."""
         candidate = one.candidate
-        order = Order(self._wallet.address, candidate.contract, candidate.destination, candidate.amount)
         try:
-            payload = self._chain.rail.build(order, token=value, prepared=one.prepared)
+            payload = self._chain.rail.build(self._order(candidate), token=value, prepared=one.prepared)
             signature = self._signer.sign(payload.signing_hash)
             tx = self._chain.rail.assemble(payload.unsigned, signature, wallet=self._wallet.address)
         except PayloadRefused as error:
@@ -192,13 +208,7 @@ class Sign:
         return attempts.Signed(token_id, 1, "pay", payload, tx)
 
     async def _refuse(self, candidate: Candidate, answer: Unpayable, reading: WalletReading) -> None:
-        """The chain says it cannot be paid, and no token was bound: failed, with that as the proof.
-
-        Not when the wallet itself lacks the amount: then the dry run fails for our reason, and it waits.
-        """
-        if reading.balances.get(candidate.contract, 0) < candidate.amount:
-            await self._put_off([candidate], Waits.FUNDS)
-            return
+        """The chain says it cannot be paid, and no token was bound: failed, with that as the proof."""
         await self._context.db.run(lambda connection: self._fail(connection, candidate.key, answer.reason, reading))
 
     async def _fail(self, connection: Connection, key: Key, reason: str, reading: WalletReading) -> None:
@@ -215,10 +225,14 @@ class Sign:
             await self._context.desk.outbox.emit(connection, events.step(key, "payout.failed", reason=reason))
 
     async def _put_off(self, candidates: Sequence[Candidate], why: Waits) -> None:
-        keys = [candidate.key for candidate in candidates]
-        await self._context.db.run(
-            lambda connection: versions.put_off(connection, keys, waits_for=why.value, seconds=PUT_OFF_S[why])
-        )
+        if candidates:
+            keys = [candidate.key for candidate in candidates]
+            await self._context.db.run(partial(self._wait, keys=keys, why=why))
+
+    async def _wait(self, connection: Connection, keys: Sequence[Key], why: Waits) -> None:
+        """Say why, and put them behind the others. What only this wallet lacks stays due for the chain's others."""
+        seconds = 0.0 if why in OF_ONE_WALLET and not self._alone else PUT_OFF_S[why]
+        await versions.put_off(connection, keys, waits_for=why.value, seconds=seconds)
 
 
 class Unsignable(Exception):

@@ -9,6 +9,8 @@ Killed at any line: the piece is read again from the mark.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
 
 import structlog
 
@@ -81,7 +83,7 @@ class Watch:
         blocks = await self._chain.rail.read_blocks(first, last, wallets=addresses)
         if not blocks:
             raise RailUnavailable(f"no node gave block {first}, which one of them had as its head or below")
-        linked = all(a.hash == b.parent and a.height + 1 == b.height for a, b in zip(blocks, blocks[1:], strict=False))
+        linked = all(a.hash == b.parent and a.height + 1 == b.height for a, b in pairwise(blocks))
         if not linked or blocks[0].height != first:
             raise RailUnavailable(f"blocks {first} to {last} are not linked by their parents")
         known = await self._context.db.run(
@@ -147,12 +149,7 @@ class Watch:
         fork = height
         while fork > height - REORG_MOST:
             fork -= 1
-            below = fork
-            known = await self._context.db.run(
-                lambda connection, below=below: coverage.block_at(  # type: ignore[misc]
-                    connection, chain_id=self._chain.chain_id, height=below
-                )
-            )
+            known = await self._context.db.run(partial(coverage.block_at, chain_id=self._chain.chain_id, height=fork))
             if known is None:
                 break
             now = await self._chain.rail.read_blocks(fork, fork, wallets=[])
