@@ -37,7 +37,7 @@ from daemon.roles import Role
 from daemon.store.catalog import Catalog
 from daemon.store.database import Database
 from daemon.store.incidents import Desk
-from daemon.store.outbox import Outbox, Subscriber
+from daemon.store.outbox import Event, Outbox, Subscriber
 from daemon.supervise import Supervisor
 from daemon.workers.confirm import Confirm
 from daemon.workers.context import Chain, Context, Worker
@@ -102,7 +102,7 @@ async def open_daemon(config: Config, stack: AsyncExitStack, *, options: Options
     stack.push_async_callback(db.close)
     names = await opening.name_everything(db, config, opened)
     told = await _receivers(config, stack, clock)
-    context = Context(db, names, _desk(config, metrics), clock, metrics, holder=_holder())
+    context = Context(db, names, _desk(config, metrics, names), clock, metrics, holder=_holder())
     frozen = await opening.identify(db, instance=config.instance)
     if frozen is not None:
         log.error("deployment.frozen", detail=frozen)
@@ -177,15 +177,27 @@ def signer_of(wallet: WalletConfig) -> Signer:
     return key
 
 
-def _desk(config: Config, metrics: Metrics) -> Desk:
+def _desk(config: Config, metrics: Metrics, names: Catalog) -> Desk:
     kinds = [name for name in type(config.detectors).model_fields]
     return Desk(
         instance=config.instance,
-        outbox=Outbox(tuple(_subscriber(alert) for alert in config.alerts)),
+        outbox=Outbox(
+            tuple(_subscriber(alert) for alert in config.alerts),
+            chain_names={network.chain_id: network.name for network in names.networks.values()},
+            on_event=partial(_count, metrics),
+        ),
         pausing=frozenset(kind for kind in kinds if config.detectors.of(kind).pauses),
         disabled=frozenset(kind for kind in kinds if not config.detectors.of(kind).enabled),
-        count=lambda metric, kind: metrics.add(metric, kind=kind),
     )
+
+
+def _count(metrics: Metrics, event: Event) -> None:
+    """Counters of incidents, fed by what is told of them."""
+    counter = {"incident.opened": "incidents_opened_total", "incident.resolved": "incidents_resolved_total"}.get(
+        event.topic
+    )
+    if counter is not None:
+        metrics.add(counter, kind=str(event.body["kind"]))
 
 
 def _subscriber(alert: AlertConfig) -> Subscriber:

@@ -55,7 +55,9 @@ class DaemonProbe:
             Facts(
                 at=self._context.clock.now(),
                 database=database,
-                loops=tuple(self._loop(worker) for worker in self._supervisor.workers if math.isfinite(worker.timeout_s)),
+                loops=tuple(
+                    self._loop(worker) for worker in self._supervisor.workers if math.isfinite(worker.timeout_s)
+                ),
                 chains=tuple(self._chain(chain, seen) for chain in self._chains),
                 outbox_oldest_s=seen["outbox"][0] if seen else None,
                 outbox_refused=seen["outbox"][1] if seen else 0,
@@ -119,7 +121,9 @@ class DaemonProbe:
                 self._heard[key] = now
             lag = best - view.head if best is not None and view.head is not None else None
             silent = 0.0 if view.up else now - self._heard.get(key, self._started)
-            nodes.append(documents.Node(name=view.node, silent_s=silent, head_lag=lag, trouble=None if view.up else "no answer"))
+            nodes.append(
+                documents.Node(name=view.node, silent_s=silent, head_lag=lag, trouble=None if view.up else "no answer")
+            )
         return nodes
 
     def _oldest(self, status: str, seen: Mapping[str, Any]) -> documents.Oldest:
@@ -145,4 +149,3 @@ async def _everything(connection: Connection) -> dict[str, Any]:
         "marks": await gauges.chain_marks(connection),
         "now": await gauges.now(connection),
     }
-

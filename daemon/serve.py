@@ -26,10 +26,10 @@ from daemon.roles import Role as Share
 from daemon.store.catalog import Catalog
 from daemon.store.intake import Intake, IntakeSettings
 from daemon.store.intake_batch import Rules
-from daemon.store.twins import TwinRules
 from daemon.store.orders import Policy
 from daemon.store.payout_views import payout_objects
 from daemon.store.queries import Connection
+from daemon.store.twins import TwinRules
 from daemon.workers.notify import Render
 
 log = structlog.get_logger()

@@ -19,6 +19,7 @@ def duplicate_transfer(facts: TransferFacts) -> Iterable[Finding]:
     paid_twice = facts.attempted
     alike = (paid_twice,) if paid_twice is not None else facts.equals
     ids = tuple(dict.fromkeys(intent.payout_id for intent in alike))
+    paid_by = [intent.paid_by for intent in alike]
     verb = "paid a second time" if paid_twice is not None else "equalled by a transfer that no payout explains"
     yield Finding(
         kind="duplicate_transfer",
@@ -29,7 +30,7 @@ def duplicate_transfer(facts: TransferFacts) -> Iterable[Finding]:
         evidence=(_why(facts), *(_looks_like(intent) for intent in alike), *beside(alike[0], transfer)),
         cause=transfer_cause(facts),
         payout_ids=ids,
-        tx_ids=tuple(dict.fromkeys(tx for tx in (transfer.tx_id, facts.paid_already) if tx)),
+        tx_ids=tuple(dict.fromkeys(tx for tx in (transfer.tx_id, facts.paid_already, *paid_by) if tx)),
         looks_like=ids,
         wallet=transfer.wallet,
         detected_since=transfer.block_at,
@@ -44,4 +45,5 @@ def _why(facts: TransferFacts) -> Evidence:
 
 def _looks_like(intent: Intent) -> Evidence:
     state = "in flight" if intent.confirmed_at is None else f"confirmed {at(intent.confirmed_at)}"
-    return Evidence("looks like", f"payout {intent.payout_id} of account {intent.account}", state)
+    paid = f", paid by {intent.paid_by}" if intent.paid_by else ""
+    return Evidence("looks like", f"payout {intent.payout_id} of account {intent.account}", state + paid)

@@ -53,6 +53,7 @@ class Intent:
     created_at: datetime
     confirmed_at: datetime | None = None
     expected_repeat_of: str | None = None
+    paid_by: str | None = None  #: Transaction id of its match, where the facts carry that.
 
 
 @dataclass(frozen=True, slots=True)

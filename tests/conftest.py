@@ -73,7 +73,7 @@ def postgres_dsn() -> Iterator[str]:
         loop.run_until_complete(server.stop())
     finally:
         _close(loop)
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # another session may be sweeping it already
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,6 @@ LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 MAY_SLEEP = (
     ROOT / "tests" / "waiting.py",  # the one place where tests let time pass
-    ROOT / "tests" / "rails" / "fault_proxy.py",  # a node that answers late, on purpose
 )
 
 TASK_STARTERS = ("create_task", "ensure_future")

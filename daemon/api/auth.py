@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from daemon.api.problems import Problem
-from daemon.config.api import ApiTokenConfig
 
 TOKEN_MOST = 1024  #: characters of a bearer token; longer ones are nobody's
 
@@ -38,19 +37,6 @@ class ApiToken:
     account: str | None = None
     accounts: frozenset[str] | None = frozenset()
     rate_per_s: float | None = None
-
-    @classmethod
-    def of(cls, config: ApiTokenConfig) -> ApiToken:
-        """The caller that the config describes; without `accounts` an admin has all, anybody else its own."""
-        everyone = "*" in config.accounts or ("admin" in config.roles and not config.accounts)
-        return cls(
-            name=config.name,
-            digest=cls.digest_of(config.token.reveal()),
-            roles=frozenset(Role(role) for role in config.roles),
-            account=config.account,
-            accounts=None if everyone else frozenset(config.accounts),
-            rate_per_s=config.rate_per_s,
-        )
 
     @classmethod
     def digest_of(cls, token: str) -> bytes:

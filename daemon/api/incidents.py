@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
 from aiohttp import web
 
 from daemon.api.auth import Role
@@ -30,7 +34,7 @@ async def search(request: web.Request) -> web.Response:
     caller_with(request, Role.READ)
     async with request.app[CONTEXT].database.transaction() as connection:
         found = await incident_actions.incidents(connection, filters, before=before, most=most)
-    return page(found.objects, cursor_of(found.before))
+    return page([_named(request, one) for one in found.objects], cursor_of(found.before))
 
 
 async def show(request: web.Request) -> web.Response:
@@ -44,36 +48,27 @@ async def show(request: web.Request) -> web.Response:
 async def acknowledge(request: web.Request) -> web.Response:
     """POST /incidents/{id}/ack."""
     await body_of(request, AckBody, may_be_empty=True)
-    caller, context = caller_with(request, Role.OPERATE), request.app[CONTEXT]
-    async with context.database.transaction() as connection:
-        found = await incident_actions.acknowledge(connection, id_of(request), by=caller.name, outbox=context.outbox)
-    return _answer(request, found)
+    return await _act(request, incident_actions.acknowledge)
 
 
 async def note(request: web.Request) -> web.Response:
     """POST /incidents/{id}/notes."""
     body = await body_of(request, NoteBody)
-    caller, context = caller_with(request, Role.OPERATE), request.app[CONTEXT]
-    async with context.database.transaction() as connection:
-        found = await incident_actions.note(
-            connection, id_of(request), text=body.text, by=caller.name, outbox=context.outbox
-        )
-    return _answer(request, found)
+    return await _act(request, partial(incident_actions.note, text=body.text))
 
 
 async def resolve(request: web.Request) -> web.Response:
     """POST /incidents/{id}/resolve."""
     body = await body_of(request, ResolveBody)
-    caller, context = caller_with(request, Role.OPERATE), request.app[CONTEXT]
-    async with context.database.transaction() as connection:
-        found = await incident_actions.resolve(
-            connection,
-            id_of(request),
-            resolution=body.resolution,
-            note=body.note,
-            by=caller.name,
-            outbox=context.outbox,
-        )
+    return await _act(request, partial(incident_actions.resolve, resolution=body.resolution, note=body.note))
+
+
+async def _act(request: web.Request, action: Callable[..., Awaitable[Answer]]) -> web.Response:
+    """Take an action of role operate on the incident of the path."""
+    caller, context, identity = caller_with(request, Role.OPERATE), request.app[CONTEXT], id_of(request)
+    found = await context.database.run(
+        lambda connection: action(connection, identity, by=caller.name, outbox=context.outbox)
+    )
     return _answer(request, found)
 
 
@@ -82,7 +77,12 @@ def _answer(request: web.Request, found: Answer) -> web.Response:
         raise not_found("incident", request.match_info["id"])
     if isinstance(found, Impossible):
         raise Problem("invalid_state", found.detail)
-    return answer(found)
+    return answer(_named(request, found))
+
+
+def _named(request: web.Request, found: dict[str, Any]) -> dict[str, Any]:
+    """The incident with its chain as the config calls it."""
+    return {**found, "chain": request.app[CONTEXT].outbox.chain_name(found["chain"])}
 
 
 def routes() -> list[web.RouteDef]:

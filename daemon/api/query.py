@@ -84,30 +84,26 @@ class Query:
 
     def before(self) -> int | None:
         """Where a page by number begins."""
-        cursor = self._cursor()
-        if cursor is None:
+        if "cursor" not in self._values:
             return None
+        cursor = self._cursor()
         if isinstance(cursor, int) and not isinstance(cursor, bool) and 0 < cursor < 2**63:
             return cursor
         raise invalid("cursor", "expected the next_cursor of an answer to this list")
 
     def before_moment(self) -> tuple[datetime, UUID] | None:
         """Where a page by time and id begins."""
-        cursor = self._cursor()
-        if cursor is None:
+        if "cursor" not in self._values:
             return None
         try:
-            moment, identity = cursor
+            moment, identity = self._cursor()
             return datetime.fromisoformat(moment).astimezone(UTC), UUID(identity)
         except (ValueError, TypeError, AttributeError, OverflowError):
             raise invalid("cursor", "expected the next_cursor of an answer to this list") from None
 
     def _cursor(self) -> Any:
-        value = self._values.get("cursor")
-        if value is None:
-            return None
         try:
-            return json.loads(base64.urlsafe_b64decode(value.encode("ascii")))
+            return json.loads(base64.urlsafe_b64decode(self._values["cursor"].encode("ascii")))
         except (ValueError, RecursionError, binascii.Error):
             raise invalid("cursor", "expected the next_cursor of an answer to this list") from None
 

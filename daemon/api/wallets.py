@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 from aiohttp import web
 
@@ -19,6 +20,7 @@ from daemon.store.payout_views import API
 from daemon.store.queries import Connection
 
 ALL = "*"
+Shown: TypeAlias = list[dict[str, Any]]
 RESULTS = ("pending", *FIXED_SETS["transfer"])
 
 
@@ -36,14 +38,14 @@ async def pause(request: web.Request) -> web.Response:
     body = await body_of(request, ReasonBody)
     caller = caller_with(request, Role.OPERATE)
     context, name = request.app[CONTEXT], _name(request)
-    async with context.database.transaction() as connection:
-        names = await wallet_views.pause(
-            connection, None if name == ALL else name, reason=body.reason, by=caller.name, outbox=context.outbox
-        )
-        shown = await _shown(connection, context, names)
-    if name == ALL:
-        return page(shown, None)
-    return answer(_only(shown, name))
+
+    async def work(connection: Connection) -> Shown:
+        one = None if name == ALL else name
+        names = await wallet_views.pause(connection, one, reason=body.reason, by=caller.name, outbox=context.outbox)
+        return await _shown(connection, context, names)
+
+    shown = await context.database.run(work)
+    return page(shown, None) if name == ALL else answer(_only(shown, name))
 
 
 async def resume(request: web.Request) -> web.Response:
@@ -51,10 +53,12 @@ async def resume(request: web.Request) -> web.Response:
     body = await body_of(request, ReasonBody)
     caller = caller_with(request, Role.TREASURY)
     context, name = request.app[CONTEXT], _name(request)
-    async with context.database.transaction() as connection:
+
+    async def work(connection: Connection) -> Shown:
         names = await wallet_views.resume(connection, name, reason=body.reason, by=caller.name, outbox=context.outbox)
-        shown = await _shown(connection, context, names)
-    return answer(_only(shown, name))
+        return await _shown(connection, context, names)
+
+    return answer(_only(await context.database.run(work), name))
 
 
 async def transfers(request: web.Request) -> web.Response:
@@ -76,12 +80,12 @@ async def transfers(request: web.Request) -> web.Response:
     return page(found.objects, cursor_of(found.before))
 
 
-async def _shown(connection: Connection, context: Context, names: Sequence[str] | None) -> list[dict[str, object]]:
+async def _shown(connection: Connection, context: Context, names: Sequence[str] | None) -> Shown:
     return await wallet_views.wallets(connection, names, catalog=context.catalog, addresses=context.addresses)
 
 
-def _only(shown: list[dict[str, object]], name: str) -> dict[str, object]:
-    """The wallet of this name: the configured one, should an old address have had the same label."""
+def _only(shown: Shown, name: str) -> dict[str, Any]:
+    """The wallet of this name. Raises Problem 404."""
     if not shown:
         raise not_found("wallet", name)
     return shown[0]

@@ -49,6 +49,7 @@ async def bring_up(
         if not chain.is_devnet:
             continue
         from chains.evm.devnet import Devnet  # only who asks for a local chain needs its rail
+
         devnet = await stack.enter_async_context(
             await Devnet.start(
                 block_time_s=block_time_s,
@@ -59,7 +60,9 @@ async def bring_up(
         )
         node = NodeSettings(name="devnet", http=devnet.url, ws=devnet.ws_url)
         chains[name] = LocalChain(name, devnet, (node,))
-        contracts.update(await _furnish(devnet, chain, [addresses[w.name] for w in config.wallets_of(name) if w.generated]))
+        contracts.update(
+            await _furnish(devnet, chain, [addresses[w.name] for w in config.wallets_of(name) if w.generated])
+        )
     return config.with_devnet(addresses=addresses, contracts=contracts), chains
 
 

@@ -81,6 +81,11 @@ class EmbeddedPostgres:
         """Whether this object started the server and will stop it."""
         return self._running is not None
 
+    @property
+    def running(self) -> bool:
+        """Whether the server that this object started has not ended."""
+        return self._running is not None and self._running.process.poll() is None
+
     async def stop(self) -> None:
         """Stop the server if it is ours; connections are cut, committed rows are kept. May be called twice."""
         if self._running is None:

@@ -86,7 +86,9 @@ async def due(connection: Connection, *, chain_id: str, most: int) -> list[Due]:
     ]
 
 
-async def note_sends(connection: Connection, pairs: Sequence[tuple[Due, str]], *, again_after_s: Sequence[float]) -> list[Send]:
+async def note_sends(
+    connection: Connection, pairs: Sequence[tuple[Due, str]], *, again_after_s: Sequence[float]
+) -> list[Send]:
     """Put on record that these bytes are about to go to these nodes, and when to send again.
 
     Commit before the bytes leave: a send without an answer may have arrived.

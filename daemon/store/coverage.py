@@ -95,6 +95,4 @@ async def forget_old_blocks(connection: Connection, *, chain_id: str, below: int
 
 async def set_marks(connection: Connection, *, chain_id: str, marks: Marks) -> None:
     """Store what the chain last showed. The height that proves death never goes back."""
-    await SQL["set_marks"].run(
-        connection, chain_id, marks.head, marks.head_hash, marks.head_at, marks.paid, marks.dead
-    )
+    await SQL["set_marks"].run(connection, chain_id, marks.head, marks.head_hash, marks.head_at, marks.paid, marks.dead)

@@ -36,6 +36,12 @@ SESSION = {
 }
 
 
+#: For servers from version 17 on. A stopped process between the messages of one statement counts as active there,
+#: so that none of the limits above ends its transaction and frees its locks (measured: 15 s and no end).
+TRANSACTION_TIMEOUT = {"transaction_timeout": "20s"}
+TRANSACTION_TIMEOUT_SINCE = 17
+
+
 class _Warnings:
     """Remembers whether a connection heard WARNING 01000 since it was last asked.
 
@@ -88,9 +94,9 @@ class Database:
         """Open a pool of at most `most` connections. Raises Unavailable."""
         warnings = _Warnings()
 
-        settings = {**SESSION, **(session or {})}
         options: dict[str, Any] = {"ssl": tls} if tls else {}
         try:
+            settings = {**SESSION, **await _newer_settings(dsn, options), **(session or {})}
             pool = await asyncpg.create_pool(
                 dsn,
                 min_size=1,
@@ -177,3 +183,12 @@ class Database:
                 return result
         raise Unavailable(f"{RETRIES_MOST} tries met a deadlock or serialisation failure each")
 
+
+async def _newer_settings(dsn: str, options: dict[str, Any]) -> dict[str, str]:
+    """Session settings that only newer servers know; an older one would refuse the connection for them."""
+    connection = await asyncpg.connect(dsn, timeout=CONNECT_TIMEOUT_S, **options)
+    try:
+        known = connection.get_server_version().major >= TRANSACTION_TIMEOUT_SINCE
+    finally:
+        connection.terminate()
+    return TRANSACTION_TIMEOUT if known else {}

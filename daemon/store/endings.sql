@@ -3,7 +3,8 @@ SELECT v.payout_id, v.version, v.status, m.transfer_id, extract(epoch FROM now()
   FROM payout_versions v
   JOIN matches m ON m.payout_id = v.payout_id AND m.version = v.version AND m.void_proof_id IS NULL
   JOIN transfers t ON t.transfer_id = m.transfer_id
- WHERE v.status IN ('signed', 'broadcast') AND t.chain_id = $1 AND t.final AND t.canonical
+  JOIN chain_marks c ON c.chain_id = t.chain_id
+ WHERE v.status IN ('signed', 'broadcast') AND t.chain_id = $1 AND t.final AND t.canonical AND t.block <= c.paid_to
  ORDER BY v.payout_id
  LIMIT $2
    FOR UPDATE OF v SKIP LOCKED;
@@ -19,7 +20,8 @@ SELECT k.token_id, k.payout_id, k.version, k.value, k.spent_tx, k.spent_block, k
   JOIN payout_versions v ON v.payout_id = k.payout_id AND v.version = k.version
   LEFT JOIN attempts t ON t.token_id = k.token_id AND t.tx_id = k.spent_tx
  WHERE k.spent_final AND k.open AND v.status IN ('signed', 'broadcast') AND v.review IS NULL
-   AND NOT EXISTS (SELECT FROM matches m WHERE m.payout_id = k.payout_id AND m.void_proof_id IS NULL)
+   AND NOT EXISTS (SELECT FROM matches m JOIN transfers c USING (transfer_id)
+                    WHERE m.payout_id = k.payout_id AND m.void_proof_id IS NULL AND c.canonical)
    AND NOT EXISTS (SELECT FROM transfers f WHERE f.chain_id = $1 AND f.tx_id = k.spent_tx AND f.canonical AND f.result = 'pending')
  ORDER BY k.token_id
  LIMIT $2;

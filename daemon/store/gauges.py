@@ -83,7 +83,9 @@ async def chain_marks(connection: Connection) -> dict[str, ChainMark]:
 
 async def wallet_marks(connection: Connection) -> list[WalletMark]:
     """Every stored wallet."""
-    return [WalletMark(row["name"], row["next_nonce"], row["paused"]) for row in await SQL["wallet_marks"].rows(connection)]
+    return [
+        WalletMark(row["name"], row["next_nonce"], row["paused"]) for row in await SQL["wallet_marks"].rows(connection)
+    ]
 
 
 async def signed_value(connection: Connection) -> Mapping[tuple[str, int], int]:
@@ -92,7 +94,12 @@ async def signed_value(connection: Connection) -> Mapping[tuple[str, int], int]:
 
 
 async def reservations_unexplained(connection: Connection) -> dict[str, int]:
-    """Unit name -> reservations that are open although their payout is not: a leak, or a bug."""
+    """Unit name -> reservations that are open although their payout is not: a leak, or a bug.
+
+    History is searched only when the sums say that there is one.
+    """
+    if not await SQL["reserved_beyond_open"].rows(connection):
+        return {}
     return {row["name"]: row["n"] for row in await SQL["reservations_unexplained"].rows(connection)}
 
 

@@ -26,11 +26,12 @@ SELECT a.chain_id, v.status, extract(epoch FROM now() - min(v.updated_at))::floa
 SELECT kind, severity, count(*)::integer AS n FROM incidents WHERE state <> 'resolved' GROUP BY 1, 2;
 
 -- name: outbox()
-SELECT COALESCE(extract(epoch FROM now() - min(e.at) FILTER (WHERE d.state = 'due')), 0)::float8 AS oldest_s,
-       count(*) FILTER (WHERE d.state = 'refused' AND e.at > now() - interval '1 day'
-                          AND d.last_answer NOT LIKE 'not sent:%')::integer AS refused
-  FROM deliveries d JOIN events e USING (event_id)
- WHERE d.state IN ('due', 'refused');
+-- A try comes after its event: what was tried first before yesterday is no event of today.
+SELECT COALESCE((SELECT extract(epoch FROM now() - min(e.at)) FROM deliveries d JOIN events e USING (event_id)
+                  WHERE d.state = 'due'), 0)::float8 AS oldest_s,
+       (SELECT count(*) FROM deliveries d JOIN events e USING (event_id)
+         WHERE d.state = 'refused' AND d.first_tried_at > now() - interval '1 day' AND e.at > now() - interval '1 day'
+           AND d.last_answer NOT LIKE 'not sent:%')::integer AS refused;
 
 -- name: chain_marks()
 SELECT m.chain_id, m.head, m.head_at, m.dead_to, c.read_to,
@@ -48,6 +49,16 @@ SELECT name, next_nonce, paused IS NOT NULL AS paused FROM wallets ORDER BY wall
 SELECT w.name, p.asset_id, sum(p.amount) AS amount
   FROM tokens k JOIN wallets w USING (wallet_id) JOIN payouts p USING (payout_id)
  WHERE k.spent_tx IS NULL AND k.open GROUP BY 1, 2;
+
+-- name: reserved_beyond_open()
+-- Units whose accounts hold more in reserve than open payouts have asked for: a look at what is open, not at history.
+SELECT b.unit_id
+  FROM (SELECT unit_id, sum(reserved) AS held FROM balances GROUP BY unit_id) b
+  LEFT JOIN (SELECT l.unit_id, sum(l.amount) AS asked
+               FROM payout_versions v
+               JOIN ledger_entries l ON l.payout_id = v.payout_id AND l.version = v.version AND l.step = 'open'
+              WHERE v.status IN ('created', 'signed', 'broadcast') GROUP BY l.unit_id) o USING (unit_id)
+ WHERE b.held <> COALESCE(o.asked, 0);
 
 -- name: reservations_unexplained()
 SELECT u.name, count(*)::integer AS n

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
@@ -32,7 +31,6 @@ class Desk:
     outbox: Outbox
     pausing: frozenset[str]
     disabled: frozenset[str] = frozenset()  #: detectors that the config switched off
-    count: Callable[[str, str], None] = lambda metric, kind: None  #: told of every incident opened or resolved
 
 
 async def open_finding(connection: Connection, finding: Finding, *, desk: Desk, chain_id: str | None) -> UUID | None:
@@ -65,7 +63,6 @@ async def open_finding(connection: Connection, finding: Finding, *, desk: Desk, 
     if wallet_id is not None and finding.kind in desk.pausing:
         await pause(connection, wallet_id, reason=f"{finding.kind}: {finding.title}", by="payoutd", outbox=desk.outbox)
     await tell(connection, row, "incident.opened", actor="payoutd", outbox=desk.outbox)
-    desk.count("incidents_opened_total", finding.kind)
     return identity
 
 
@@ -75,7 +72,6 @@ async def resolve_condition(connection: Connection, *, kind: str, subject: str, 
     if row is None:
         return False
     await tell(connection, row, "incident.resolved", actor="payoutd", outbox=desk.outbox)
-    desk.count("incidents_resolved_total", kind)
     return True
 
 
@@ -86,9 +82,13 @@ async def open_subjects(connection: Connection, *, kind: str) -> list[str]:
 
 async def tell(connection: Connection, row: asyncpg.Record, topic: str, *, actor: str, outbox: Outbox) -> None:
     """Write the event of a change of this incident, for every receiver that wants it."""
+    if topic == "incident.resolved":
+        # Two that resolve the last two of a cause at once would each see the other open, and nobody would end the page.
+        await SQL["lock_cause"].rows(connection, row["cause"])
     cause = await SQL["cause_of"].one(connection, row["cause"])
     assert cause is not None, "an incident's cause has at least that incident"
     body = incident_object(row)
+    body["chain"] = outbox.chain_name(row["chain_id"])
     body["cause_open"] = bool(cause["open_ones"])
     await outbox.emit(
         connection,

@@ -20,6 +20,9 @@ WITH done AS (
 )
 SELECT done.*, w.name AS wallet_name FROM done LEFT JOIN wallets w USING (wallet_id);
 
+-- name: lock_cause(cause)
+SELECT incident_id FROM incidents WHERE cause = $1 ORDER BY incident_id FOR UPDATE;
+
 -- name: cause_of(cause)
 SELECT (array_agg(dedup_key ORDER BY incident_id))[1] AS first_key,
        count(*) FILTER (WHERE state <> 'resolved')     AS open_ones

@@ -133,10 +133,10 @@ def _first_of_each_key(members: Iterable[Member]) -> list[Member]:
 
 async def _wrong_repeats(connection: Connection, members: Sequence[Member]) -> dict[int, Rejected]:
     """Members whose expected_repeat_of names no confirmed equal payout, or one that was named before."""
-    asking = [(member, member.order.expected_repeat_of) for member in members if member.order.expected_repeat_of]
+    asking = [(m, repeat) for m in members if (repeat := m.order.expected_repeat_of) is not None]
     if not asking:
         return {}
-    rows = await SQL["repeatable"].rows(connection, sorted({repeat for _, repeat in asking if repeat}))
+    rows = await SQL["repeatable"].rows(connection, sorted({repeat for _, repeat in asking}))
     equal_of = {
         row["payout_id"]: (row["account"], row["asset_id"], row["destination"], int(row["amount"])) for row in rows
     }
@@ -145,7 +145,6 @@ async def _wrong_repeats(connection: Connection, members: Sequence[Member]) -> d
     for member, repeat in asking:
         resolved = member.resolved
         assert isinstance(resolved, Resolved)
-        assert repeat is not None
         terms = (member.order.account, resolved.asset.asset_id, resolved.destination, resolved.amount)
         if equal_of.get(repeat) != terms or taken.setdefault(repeat, member.key) != member.key:
             wrong[id(member)] = wrong_repeat()

@@ -6,6 +6,7 @@ Nothing that was due can be lost between the change and the telling: both are on
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -54,9 +55,24 @@ class Event:
 class Outbox:
     """Knows who is told what."""
 
-    def __init__(self, subscribers: tuple[Subscriber, ...]) -> None:
-        """`subscribers` are all configured receivers."""
+    def __init__(
+        self,
+        subscribers: tuple[Subscriber, ...],
+        *,
+        chain_names: Mapping[str, str] | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
+        """`subscribers` are all configured receivers; `chain_names` are the configured names by CAIP-2 id.
+
+        `on_event` is called for every event written, before its commit: for counters, not for facts.
+        """
         self._subscribers = subscribers
+        self._chain_names = dict(chain_names or {})
+        self._on_event = on_event
+
+    def chain_name(self, chain_id: str | None) -> str | None:
+        """What people call this chain; its id where the config does not name it."""
+        return None if chain_id is None else self._chain_names.get(chain_id, chain_id)
 
     async def emit(self, connection: Connection, *events: Event) -> None:
         """Write the events and their delivery rows in the caller's transaction."""
@@ -81,6 +97,9 @@ class Outbox:
         if due:
             receivers, ids, threads = zip(*due, strict=True)
             await SQL["insert_deliveries"].run(connection, list(receivers), list(ids), list(threads))
+        if self._on_event is not None:
+            for event in events:
+                self._on_event(event)
 
 
 def _wants(subscriber: Subscriber, event: Event) -> bool:

@@ -11,9 +11,7 @@ from daemon.store.versions import Key
 SQL = load(__name__)
 
 
-async def write(
-    connection: Connection, key: Key, *, shows: str, kind: str, evidence: list[dict[str, Any]]
-) -> int:
+async def write(connection: Connection, key: Key, *, shows: str, kind: str, evidence: list[dict[str, Any]]) -> int:
     """Store a proof about this version; its id. `evidence` says what, by which node, at which block."""
     row = await SQL["write"].one(connection, shows, kind, key.payout_id, key.version, json.dumps(evidence))
     assert row is not None, "an insert without a conflict clause gives its row"

@@ -73,12 +73,30 @@ async def record_use(connection: Connection, *, wallet_id: int, kind: str, use: 
     was final before. `fresh` says that this use was not known.
     """
     known = await SQL["use_known"].one(
-        connection, wallet_id, kind, use.value, use.tx_id, use.block, use.block_hash, use.succeeded, use.fee, use.block_at
+        connection,
+        wallet_id,
+        kind,
+        use.value,
+        use.tx_id,
+        use.block,
+        use.block_hash,
+        use.succeeded,
+        use.fee,
+        use.block_at,
     )
     if known is not None:
         return known
     return await SQL["use_unknown"].one(
-        connection, wallet_id, kind, use.value, use.tx_id, use.block, use.block_hash, use.succeeded, use.fee, use.block_at
+        connection,
+        wallet_id,
+        kind,
+        use.value,
+        use.tx_id,
+        use.block,
+        use.block_hash,
+        use.succeeded,
+        use.fee,
+        use.block_at,
     )
 
 

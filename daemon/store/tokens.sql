@@ -73,6 +73,6 @@ UPDATE tokens k SET spent_final = true
 UPDATE tokens SET proof_id = $2 WHERE token_id = $1 AND proof_id IS NULL;
 
 -- name: expected_nonce(wallet_id, height)
-SELECT COALESCE((SELECT max(k.value::numeric) + 1 FROM tokens k
+SELECT COALESCE((SELECT max(k.value::bigint) + 1 FROM tokens k
                   WHERE k.wallet_id = w.wallet_id AND k.kind = 'evm_nonce' AND k.spent_block <= $2), w.adopted_nonce)::bigint AS nonce
   FROM wallets w WHERE w.wallet_id = $1;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -33,14 +33,15 @@ class Pending:
 
 async def record(
     connection: Connection, *, chain_id: str, wallet_ids: dict[str, int], transfers: Sequence[Transfer], grace_s: float
-) -> int:
-    """Record these transfers; one seen before keeps its row and takes the new block. How many were new.
+) -> list[Transfer]:
+    """Record these transfers; one seen before keeps its row and takes the new block.
 
-    `grace_s` is how long an unmatched transfer of a wallet that we do not sign for may wait for
-    its payout before it is called an orphan.
+    Gives those that cannot be recorded: their transaction was mined again and moved something else at
+    the same position, which only an incident can say. `grace_s` is how long an unmatched transfer of a
+    wallet that we do not sign for may wait for its payout before it is called an orphan.
     """
     if not transfers:
-        return 0
+        return []
     rows = await SQL["record"].rows(
         connection,
         chain_id,
@@ -58,7 +59,8 @@ async def record(
         [uuid4() for _ in transfers],
         grace_s,
     )
-    return sum(1 for row in rows if row["fresh"])
+    recorded = {(row["tx_id"], row["position"]) for row in rows}
+    return [t for t in transfers if (t.tx_id, t.position) not in recorded]
 
 
 async def unmark_above(connection: Connection, *, chain_id: str, fork: int) -> list[asyncpg.Record]:
@@ -77,6 +79,11 @@ async def pending(connection: Connection, *, chain_id: str, most: int) -> list[P
     return [_pending(row) for row in rows]
 
 
+async def postpone_first(connection: Connection, *, chain_id: str, seconds: float) -> None:
+    """Look at the oldest pending transfer again later; it stays unexplained, so its wallet signs nothing."""
+    await SQL["postpone_first"].run(connection, chain_id, seconds)
+
+
 async def paid_already(connection: Connection, payout_id: UUID, *, besides: int) -> str | None:
     """The transaction id of another transfer that pays this payout, or None."""
     row = await SQL["paid_already"].one(connection, payout_id, besides)
@@ -88,7 +95,7 @@ async def equals(
 ) -> list[Intent]:
     """Intents equal in asset, destination and amount that are in flight, or were confirmed inside the window."""
     rows = await SQL["equals"].rows(connection, asset_id, destination, amount, window_s, besides)
-    return [intent_of(row) for row in rows]
+    return [replace(intent_of(row), paid_by=row["paid_by"]) for row in rows]
 
 
 async def set_result(
@@ -98,14 +105,17 @@ async def set_result(
     return await SQL["set_result"].run(connection, transfer_id, result, payout_id, version) == 1
 
 
-async def match(
-    connection: Connection, found: Pending, *, payout_id: UUID, version: int
-) -> bool:
+async def match(connection: Connection, found: Pending, *, payout_id: UUID, version: int) -> bool:
     """Match this transfer to the version whose attempt it is. False when the payout has another match.
 
     The schema holds asset, destination and amount equal, and the attempt to the same version.
     """
     return await SQL["match"].run(connection, found.transfer_id, found.attempt_id, payout_id, version) == 1
+
+
+async def void_match(connection: Connection, *, payout_id: UUID, version: int, proof_id: int) -> bool:
+    """What matched this version has left the chain for good, by this proof; whether there was such a match."""
+    return await SQL["void_match"].run(connection, payout_id, version, proof_id) == 1
 
 
 async def at_positions(connection: Connection, *, chain_id: str, tx_id: str) -> list[Transfer]:

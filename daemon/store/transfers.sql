@@ -12,14 +12,16 @@ SELECT $1, t.wallet_id, t.tx_id, t.position, a.asset_id, t.contract, t.destinati
  ORDER BY t.tx_id, t.position
 ON CONFLICT (chain_id, tx_id, position) DO UPDATE
    SET block = EXCLUDED.block, block_hash = EXCLUDED.block_hash, block_time = EXCLUDED.block_time, canonical = true
-RETURNING transfer_id, xmax = 0 AS fresh;
+ WHERE (transfers.contract, transfers.destination, transfers.amount) = (EXCLUDED.contract, EXCLUDED.destination, EXCLUDED.amount)
+RETURNING tx_id, position;
 
 -- name: unmark_above(chain_id, fork)
 UPDATE transfers SET canonical = false WHERE chain_id = $1 AND block > $2 AND canonical RETURNING transfer_id, result;
 
 -- name: mark_final(chain_id, paid, proven)
+-- What is final for a proof is final for a payment, so that only the unsettled ones need be looked at.
 UPDATE transfers SET final = final OR block <= $2, dead_final = dead_final OR block <= $3
- WHERE chain_id = $1 AND canonical AND (NOT final AND block <= $2 OR NOT dead_final AND block <= $3);
+ WHERE chain_id = $1 AND canonical AND NOT dead_final AND (NOT final AND block <= $2 OR block <= $3);
 
 -- name: pending(chain_id, most)
 SELECT t.transfer_id, t.wallet_id, t.asset_id, t.tx_id, t.position, t.sender, t.contract, t.destination, t.amount, t.tx_sender,
@@ -44,9 +46,14 @@ SELECT t.transfer_id, t.wallet_id, t.asset_id, t.tx_id, t.position, t.sender, t.
                   p.payout_id
          LIMIT 1) o ON true
  WHERE t.chain_id = $1 AND t.canonical AND t.result = 'pending' AND (t.due_at <= now() OR o.attempt_id IS NOT NULL)
- ORDER BY t.transfer_id
+ ORDER BY t.due_at > now(), t.transfer_id
  LIMIT $2
    FOR UPDATE OF t SKIP LOCKED;
+
+-- name: postpone_first(chain_id, seconds)
+UPDATE transfers SET due_at = now() + make_interval(secs => $2)
+ WHERE transfer_id = (SELECT t.transfer_id FROM transfers t WHERE t.chain_id = $1 AND t.canonical AND t.result = 'pending'
+                       ORDER BY t.due_at > now(), t.transfer_id LIMIT 1);
 
 -- name: paid_already(payout_id, besides)
 SELECT t.tx_id FROM matches m JOIN transfers t USING (transfer_id)
@@ -54,7 +61,9 @@ SELECT t.tx_id FROM matches m JOIN transfers t USING (transfer_id)
 
 -- name: equals(asset_id, destination, amount, window_s, besides)
 SELECT p.payout_id, v.version, p.account, a.chain_id, a.contract, p.destination, p.amount, v.status, v.created_at,
-       v.confirmed_at, v.reversed_at, p.expected_repeat_of, NULL::text AS wallet_address
+       v.confirmed_at, v.reversed_at, p.expected_repeat_of, NULL::text AS wallet_address,
+       (SELECT t.tx_id FROM matches m JOIN transfers t USING (transfer_id)
+         WHERE m.payout_id = v.payout_id AND m.version = v.version AND m.void_proof_id IS NULL) AS paid_by
   FROM payouts p
   JOIN payout_versions v USING (payout_id)
   JOIN assets a USING (asset_id)
@@ -71,6 +80,9 @@ UPDATE transfers SET result = $2, payout_id = $3, version = $4 WHERE transfer_id
 INSERT INTO matches (transfer_id, attempt_id, payout_id, version, asset_id, destination, amount)
 SELECT t.transfer_id, $2, $3, $4, t.asset_id, t.destination, t.amount FROM transfers t WHERE t.transfer_id = $1
 ON CONFLICT DO NOTHING;
+
+-- name: void_match(payout_id, version, proof_id)
+UPDATE matches SET void_proof_id = $3 WHERE payout_id = $1 AND version = $2 AND void_proof_id IS NULL;
 
 -- name: at_positions(chain_id, tx_id)
 SELECT * FROM transfers WHERE chain_id = $1 AND tx_id = $2 AND canonical ORDER BY position;

@@ -86,16 +86,19 @@ async def _near_duplicates(
         terms = (row["asset_id"], row["destination"], int(row["amount"]))
         if row["payout_id"] not in new and row["status"] is not None and not row["dead"]:
             stored[terms].append(_stored_intent(row, chain_of[terms]))
+    told: dict[str, tuple[str, Finding]] = {}  # one incident per group
     for terms, group in groups.items():
         before = stored[terms]
         for payout_id, order, resolved, created_at in group:
             intent = _new_intent(payout_id, order, resolved, created_at)
             findings = list(near_duplicate(TwinFacts(intent, tuple(before), rules.window_s))) if before else []
-            # Without the wallet: a pinned one would be locked here, after the balances, out of the order of locks.
-            marked.findings.extend((resolved.network.chain_id, replace(finding, wallet=None)) for finding in findings)
+            for finding in findings:
+                # Without the wallet: a pinned one would be locked here, after the balances, out of the order of locks.
+                told.setdefault(finding.subject, (resolved.network.chain_id, replace(finding, wallet=None)))
             if findings and rules.hold:
                 marked.marks[payout_id] = Mark("near_duplicate", findings[0].title)
             before = [*before, intent]
+    marked.findings.extend(told.values())
 
 
 async def _maybe_paid(

@@ -74,18 +74,14 @@ async def signed(connection: Connection, keys: Sequence[Key]) -> None:
 
 
 async def confirm(connection: Connection, key: Key, *, transfer_id: int) -> bool:
-    """signed or broadcast -> confirmed by this final, matched transfer; whether this call took the step."""
+    """From signed or broadcast to confirmed by this final, matched transfer; whether this call took the step."""
     return await SQL["confirm"].run(connection, key.payout_id, key.version, transfer_id) == 1
 
 
-async def fail(
-    connection: Connection, key: Key, source: PayoutState, *, proof_id: int, code: str, detail: str
-) -> bool:
-    """source -> failed with its proof; whether this call took the step. Raises IllegalTransition."""
+async def fail(connection: Connection, key: Key, source: PayoutState, *, proof_id: int, code: str, detail: str) -> bool:
+    """From `source` to failed with its proof; whether this call took the step. Raises IllegalTransition."""
     require(source, PayoutState.FAILED)
-    changed = await SQL["fail"].run(
-        connection, key.payout_id, key.version, source.value, proof_id, code, detail
-    )
+    changed = await SQL["fail"].run(connection, key.payout_id, key.version, source.value, proof_id, code, detail)
     return changed == 1
 
 

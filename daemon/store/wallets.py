@@ -25,8 +25,6 @@ async def adopt(connection: Connection, *, wallet_id: int, block: int, nonce: in
     return await SQL["adopt"].run(connection, wallet_id, block, nonce) == 1
 
 
-async def set_balances(
-    connection: Connection, *, wallet_id: int, balances: Mapping[int, int], block: int
-) -> None:
+async def set_balances(connection: Connection, *, wallet_id: int, balances: Mapping[int, int], block: int) -> None:
     """Store what the chain showed of a wallet, by asset id."""
     await SQL["set_balances"].run(connection, wallet_id, list(balances), list(balances.values()), block)

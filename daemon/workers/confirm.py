@@ -14,6 +14,7 @@ from chains.errors import RailUnavailable
 from daemon.payouts.states import PayoutState
 from daemon.store import endings, events, incidents, ledger, proofs, tokens, transfers, versions, wallets
 from daemon.store.endings import Paid, Spent
+from daemon.store.errors import Refused
 from daemon.store.queries import Connection
 from daemon.workers.context import Chain, Context
 from detectors import registry
@@ -46,7 +47,12 @@ class Confirm:
         await self._context.db.run(self._displaced)
         spent = await self._context.db.run(self._spent)
         for one in spent:
-            await self._decide(one)
+            try:
+                await self._decide(one)
+            except Refused as refused:
+                # One that the schema will not end must not keep the others from ending.
+                log.warning("payout.not_ended", payout_id=str(one.key.payout_id), detail=str(refused))
+                await self._review(one, "internal_error", str(refused))
         if confirmed or spent:
             self._context.bells.ring("notify")
         return len(confirmed) == BATCH or len(spent) == BATCH
@@ -116,6 +122,8 @@ class Confirm:
         proof_id = await proofs.write(connection, one.key, shows="dead", kind=kind, evidence=evidence)
         if not await tokens.close(connection, token_id=one.token_id, proof_id=proof_id):
             raise AssertionError(f"token {one.token_id} of an open version was closed already")
+        gone = await proofs.write(connection, one.key, shows="displaced", kind="displaced", evidence=evidence)
+        await transfers.void_match(connection, payout_id=one.key.payout_id, version=one.key.version, proof_id=gone)
         source = PayoutState(state["status"])
         await versions.fail(connection, one.key, source, proof_id=proof_id, code=code, detail=detail)
         await ledger.release(connection, one.key, proof_id=proof_id)

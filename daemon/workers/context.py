@@ -34,9 +34,12 @@ class Bells:
         self._events: dict[str, asyncio.Event] = {}
 
     def ring(self, *loops: str) -> None:
-        """Wake these loops."""
+        """Wake these loops; a first part alone, such as `notify`, wakes every loop of that kind."""
         for loop in loops:
             self._event(loop).set()
+            for name, event in self._events.items():
+                if name.startswith(f"{loop}:"):
+                    event.set()
 
     async def wait(self, loop: str, clock: Clock, *, seconds: float) -> None:
         """Wait for the bell of this loop, or for `seconds`."""

@@ -15,7 +15,7 @@ import structlog
 
 from chains.errors import RailUnavailable
 from chains.types import BlockReading, TokenUse, Transfer
-from daemon.store import coverage, incidents, tokens, transfers, uses, wallets
+from daemon.store import coverage, incidents, remined, tokens, transfers, uses, wallets
 from daemon.store.catalog import WalletRow
 from daemon.store.coverage import StoredBlock
 from daemon.store.queries import Connection
@@ -127,13 +127,11 @@ class Finalise:
             log.warning("finalise.first_reading_missed", chain=self._chain.name, transfers=len(missed))
         ids = {w.address: w.wallet_id for w in self._wallets()}
         signing = {w.address: w.wallet_id for w in self._wallets() if w.signs}
-        await transfers.record(
-            connection,
-            chain_id=self._chain.chain_id,
-            wallet_ids=ids,
-            transfers=missed,
-            grace_s=self._chain.grace_s,
+        chain_id, desk = self._chain.chain_id, self._context.desk
+        changed = await transfers.record(
+            connection, chain_id=chain_id, wallet_ids=ids, transfers=missed, grace_s=self._chain.grace_s
         )
+        await remined.open_incidents(connection, changed, chain_id=chain_id, desk=desk)
         foreign = await uses.record(
             connection,
             chain_id=self._chain.chain_id,

@@ -8,7 +8,6 @@ Killed at any line: the row is still due.
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -22,11 +21,14 @@ from daemon.store import deliveries, leases
 from daemon.store.deliveries import DueDelivery
 from daemon.store.queries import Connection
 from daemon.workers.context import Context
+from daemon.workers.together import all_of
 
 log = structlog.get_logger()
-BATCH = 20
-AT_ONCE = 4  #: threads of one receiver under way at the same time
-LEASE_S = 120.0  #: longer than a round may take, so that a takeover never overlaps a try
+AT_ONCE = 8  #: threads of one receiver under way at the same time; a round is one such wave
+#: With tries under way the lease outlasts the round, so that a takeover never overlaps one. Otherwise it is short:
+#: a successor of a killed daemon must not be silent for long.
+TRYING_LEASE_S = 40.0
+IDLE_LEASE_S = 4.0
 
 Render = Callable[[Connection, Sequence[UUID]], Awaitable[list[dict[str, Any]]]]
 
@@ -35,7 +37,7 @@ class Notify:
     """The one sender of one receiver."""
 
     interval_s = 1.0
-    timeout_s = 90.0
+    timeout_s = 30.0  # one try of daemon.alerts.http, and the rows before and after it
 
     def __init__(self, context: Context, receiver: Receiver, *, render: Render, dice: random.Random) -> None:
         """`render` gives payouts as the API shows them; `dice` spreads retries."""
@@ -50,24 +52,25 @@ class Notify:
         due = await self._context.db.run(self._claim)
         if not due:
             return False
-        limit = asyncio.Semaphore(AT_ONCE)
-        await asyncio.gather(*(self._try(one, limit) for one in due))
+        await all_of(self._try(one) for one in due)
         return True
 
     async def _claim(self, connection: Connection) -> list[DueDelivery]:
         """What is due, if this process is the receiver's sender now."""
         name, holder = self.name, self._context.holder
-        if await leases.take(connection, name=name, holder=holder, seconds=LEASE_S) is None:
+        if await leases.take(connection, name=name, holder=holder, seconds=IDLE_LEASE_S) is None:
             return []
-        return await deliveries.due(connection, receiver=self._receiver.name, most=BATCH)
+        due = await deliveries.due(connection, receiver=self._receiver.name, most=AT_ONCE)
+        if due:
+            await leases.take(connection, name=name, holder=holder, seconds=TRYING_LEASE_S)
+        return due
 
-    async def _try(self, due: DueDelivery, limit: asyncio.Semaphore) -> None:
-        async with limit:
-            if not due.opened and due.topic in ("incident.updated", "incident.acknowledged", "incident.resolved"):
-                answer = Answer(Verdict.REFUSED, "not sent: no trigger of this thread went out")
-            else:
-                answer = await self._receiver.deliver(await self._notice(due))
-            await self._context.db.run(lambda connection: self._note(connection, due, answer))
+    async def _try(self, due: DueDelivery) -> None:
+        if not due.opened and due.topic in ("incident.updated", "incident.acknowledged", "incident.resolved"):
+            answer = Answer(Verdict.REFUSED, "not sent: no trigger of this thread went out")
+        else:
+            answer = await self._receiver.deliver(await self._notice(due))
+        await self._context.db.run(lambda connection: self._note(connection, due, answer))
         self._context.metrics.add(
             "alert_deliveries_total", receiver=self._receiver.name, result=_result(answer.verdict)
         )

@@ -8,6 +8,7 @@ Killed at any line: a pending transfer is looked at again.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 import structlog
@@ -15,6 +16,7 @@ import structlog
 from chains.types import NATIVE
 from daemon.payouts.states import PayoutState
 from daemon.store import events, incidents, ledger, transfers, wallets
+from daemon.store.errors import Refused
 from daemon.store.queries import Connection
 from daemon.store.transfers import Pending
 from daemon.store.versions import Key
@@ -41,7 +43,12 @@ class Reconcile:
 
     async def round(self) -> bool:
         """Explain what is pending; whether a full batch was found."""
-        results = await self._context.db.run(self._explain_all)
+        try:
+            results = await self._context.db.run(partial(self._explain_all, most=BATCH))
+        except Refused as refused:
+            # One that the schema refuses must not keep the others unexplained: it goes behind them.
+            log.warning("transfer.not_explained", chain=self._chain.name, detail=str(refused))
+            results = await self._one_by_one()
         for result, found in results:
             self._context.metrics.add("transfers_observed_total", chain=self._chain.name, result=result)
             if result != "matched" and result != "spam":
@@ -52,10 +59,26 @@ class Reconcile:
             self._context.bells.ring(f"confirm:{self._chain.name}", "notify")
         return len(results) == BATCH
 
-    async def _explain_all(self, connection: Connection) -> list[tuple[str, Pending]]:
+    async def _one_by_one(self) -> list[tuple[str, Pending]]:
+        """Explain each alone; one that is refused is looked at again in a minute, and its wallet signs nothing."""
+        results: list[tuple[str, Pending]] = []
+        for _ in range(BATCH):
+            try:
+                found = await self._context.db.run(partial(self._explain_all, most=1))
+            except Refused:
+                await self._context.db.run(
+                    partial(transfers.postpone_first, chain_id=self._chain.chain_id, seconds=60.0)
+                )
+                continue
+            if not found:
+                break
+            results += found
+        return results
+
+    async def _explain_all(self, connection: Connection, most: int) -> list[tuple[str, Pending]]:
         wallet_ids = [w.wallet_id for w in self._context.catalog.wallets_of(self._chain.chain_id)]
         await wallets.lock(connection, wallet_ids=wallet_ids)
-        found = await transfers.pending(connection, chain_id=self._chain.chain_id, most=BATCH)
+        found = await transfers.pending(connection, chain_id=self._chain.chain_id, most=most)
         return [(await self._explain(connection, one), one) for one in found]
 
     async def _explain(self, connection: Connection, found: Pending) -> str:

@@ -19,6 +19,7 @@ from daemon.store.attempts import Due, Send
 from daemon.store.queries import Connection
 from daemon.store.versions import Key
 from daemon.workers.context import Chain, Context
+from daemon.workers.together import all_of
 
 log = structlog.get_logger()
 BATCH = 50
@@ -50,7 +51,7 @@ class SendLoop:
         if not pairs:
             return False
         limit = asyncio.Semaphore(AT_ONCE)
-        answers = await asyncio.gather(*(self._send(due, send, limit) for due, send in pairs))
+        answers = await all_of(self._send(due, send, limit) for due, send in pairs)
         known = [(due, send, answer) for (due, send), answer in zip(pairs, answers, strict=True)]
         accepted = await self._context.db.run(lambda connection: self._store(connection, known))
         self._count(known, accepted)

@@ -9,7 +9,6 @@ Killed at any line: before the commit nothing happened; after it the send loop f
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,9 +22,11 @@ from daemon.payouts.gate import ChainSays, Waits, Wish, affordable, forbids
 from daemon.payouts.states import PayoutState
 from daemon.store import attempts, events, ledger, proofs, tokens, versions
 from daemon.store.catalog import WalletRow
+from daemon.store.errors import Refused
 from daemon.store.queries import Connection
 from daemon.store.versions import Candidate, Key
 from daemon.workers.context import Chain, Context
+from daemon.workers.together import all_of
 
 log = structlog.get_logger()
 PUT_OFF_S = {
@@ -37,6 +38,10 @@ PUT_OFF_S = {
     Waits.FROZEN: 5.0,
     Waits.FUNDS: 10.0,
 }  #: how soon to look again
+#: Rules that refuse binding for now, whatever the payout is.
+PASSING = frozenset(
+    {"tokens_frozen", "tokens_wallet_paused", "tokens_wallet_retired", "tokens_next_nonce", "tokens_value"}
+)
 OF_ONE_WALLET = frozenset({Waits.FUNDS, Waits.IN_FLIGHT_CAP, Waits.WALLET_PAUSED, Waits.READING})
 
 
@@ -106,7 +111,7 @@ class Sign:
 
     async def _prepare(self, candidates: Sequence[Candidate]) -> list[Prepared | Unpayable | RailUnavailable]:
         """What the network says about each order; one that no node can answer holds up no other."""
-        return list(await asyncio.gather(*(self._ask(self._order(candidate)) for candidate in candidates)))
+        return await all_of(self._ask(self._order(candidate)) for candidate in candidates)
 
     async def _ask(self, order: Order) -> Prepared | Unpayable | RailUnavailable:
         try:
@@ -136,6 +141,8 @@ class Sign:
                 )
                 left = [one for one in left if one.candidate.key != poison.key]
                 continue
+            except Refused as refused:
+                return await self._sign_apart(left, reading, refused)
             if signed:
                 self._context.bells.ring(f"send:{self._chain.name}")
                 for key in signed:
@@ -144,6 +151,25 @@ class Sign:
                     )
                     log.info("payout.signed", payout_id=str(key.payout_id), wallet=self._wallet.name)
             return bool(signed)
+        return False
+
+    async def _sign_apart(self, ready: Sequence[Ready], reading: WalletReading, refused: Refused) -> bool:
+        """The schema refused these together: sign each alone, so that one holds up no other."""
+        if len(ready) > 1:
+            done = [await self._sign_all([one], reading) for one in ready]
+            return any(done)
+        key = ready[0].candidate.key
+        log.warning("payout.refused_by_schema", payout_id=str(key.payout_id), detail=str(refused))
+        if refused.rule not in PASSING:
+            await self._context.db.run(
+                partial(
+                    events.to_review,
+                    key=key,
+                    reason="internal_error",
+                    detail=str(refused),
+                    desk=self._context.desk,
+                )
+            )
         return False
 
     async def _sign(self, connection: Connection, ready: Sequence[Ready], reading: WalletReading) -> list[Key]:

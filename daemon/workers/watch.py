@@ -16,7 +16,7 @@ import structlog
 
 from chains.errors import RailUnavailable
 from chains.types import BlockReading, Marks
-from daemon.store import attempts, coverage, tokens, transfers, uses, wallets
+from daemon.store import attempts, coverage, remined, tokens, transfers, uses, wallets
 from daemon.store.catalog import WalletRow
 from daemon.store.coverage import Coverage, Overtaken
 from daemon.store.queries import Connection
@@ -111,9 +111,10 @@ class Watch:
         if seen or used:
             await wallets.lock(connection, wallet_ids=list(wallet_ids))
         await coverage.store_blocks(connection, chain_id=chain_id, blocks=blocks)
-        fresh = await transfers.record(
+        changed = await transfers.record(
             connection, chain_id=chain_id, wallet_ids=ids, transfers=seen, grace_s=self._chain.grace_s
         )
+        await remined.open_incidents(connection, changed, chain_id=chain_id, desk=self._context.desk)
         foreign = await uses.record(
             connection, chain_id=chain_id, kind=self._chain.rail.token_kind, wallet_ids=signing, uses=used
         )
@@ -121,7 +122,7 @@ class Watch:
             await uses.open_incident(connection, one, desk=self._context.desk)
         await coverage.advance(connection, wallet_ids=wallet_ids, source=source, target=blocks[-1].height)
         await self._keep_marks(connection, marks)
-        log.debug("watch.stored", chain=self._chain.name, to=blocks[-1].height, transfers=fresh)
+        log.debug("watch.stored", chain=self._chain.name, to=blocks[-1].height, transfers=len(seen))
         return len(foreign)
 
     async def _keep_marks(self, connection: Connection, marks: Marks) -> None:

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import aiohttp
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from multidict import CIMultiDictProxy
 
 from chains.evm import address as evm
-from daemon.api.addresses import RailAddresses
 from daemon.api.auth import ApiToken, Role
 from daemon.api.server import ApiSettings, make_app
 from daemon.health import Report, liveness
@@ -81,6 +81,16 @@ TOKENS = (
 )
 
 
+class EvmAddresses:
+    """Both chains are EVM chains."""
+
+    def parse(self, chain_id: str, text: str) -> str:
+        return evm.parse_address(text)
+
+    def show(self, chain_id: str, address: str) -> str:
+        return evm.show_address(address)
+
+
 class StillProbe:
     """Everything is well."""
 
@@ -102,7 +112,7 @@ class Reply:
     """An answer, read whole."""
 
     status: int
-    headers: dict[str, str]
+    headers: CIMultiDictProxy[str]
     body: Any
     raw: bytes
 
@@ -139,7 +149,7 @@ class World:
         async with self.session.request(method, self.url + root + path, headers=headers, **more) as response:
             raw = await response.read()
             body = await response.json(content_type=None) if "json" in response.content_type else raw
-            return Reply(response.status, dict(response.headers), body, raw)
+            return Reply(response.status, response.headers, body, raw)
 
     async def get(self, path: str, **more: Any) -> Reply:
         """GET."""
@@ -196,13 +206,8 @@ def make_intake(database: Database, catalog: Catalog, *, rules: Rules | None = N
     everything = Subscriber("pager", frozenset({"incident", "payout"}), Severity.WARNING)
     outbox = Outbox((everything,))
     desk = Desk("test", outbox, frozenset())
-    settings = IntakeSettings(addresses=addresses(), rules=rules or Rules(), new_id=uuid4)
+    settings = IntakeSettings(addresses=EvmAddresses(), rules=rules or Rules(), new_id=uuid4)
     return Intake(database, catalog, desk, settings), outbox
-
-
-def addresses() -> RailAddresses:
-    """Both chains are EVM chains."""
-    return RailAddresses({ETHEREUM: evm, POLYGON: evm})
 
 
 @contextlib.asynccontextmanager
@@ -223,7 +228,7 @@ async def api_world(
     app = make_app(
         database=database,
         catalog=catalog,
-        addresses=addresses(),
+        addresses=EvmAddresses(),
         intake=intake,
         outbox=outbox,
         tokens=tokens,
@@ -245,8 +250,3 @@ async def serving(app: web.Application) -> AsyncIterator[str]:
     await server.start_server()
     yield str(server.make_url("/")).rstrip("/")
     await server.close()
-
-
-def uuid(text: str) -> UUID:
-    """The id in an answer."""
-    return UUID(text)

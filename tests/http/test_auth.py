@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.http.api_world import World, api_world, token
 BODY = {"reason": "test"}
 NOWHERE = "00000000-0000-4000-8000-000000000000"
 #: What each role alone may do: method, path, body, the roles that may.
-RIGHTS = (
+RIGHTS: tuple[tuple[str, str, Any, set[str]], ...] = (
     ("GET", "/payouts", None, {"reader", "operator", "treasurer", "admin", "backend"}),
     ("GET", f"/payouts/{NOWHERE}", None, {"reader", "operator", "treasurer", "admin", "backend"}),
     ("GET", "/transfers", None, {"reader", "operator", "treasurer", "admin", "backend"}),
@@ -163,9 +164,9 @@ async def test_a_harmless_request_id_is_kept(world: World, sent: str, kept: bool
 
 
 async def test_a_request_that_takes_too_long_is_503(database_dsn: str) -> None:
-    async with api_world(database_dsn, settings=ApiSettings(request_timeout_s=0.2)) as world:
-        async with world.database.transaction() as holder:
-            await holder.execute("LOCK TABLE payouts IN ACCESS EXCLUSIVE MODE")
-            reply = await world.get("/payouts")
+    impatient = ApiSettings(request_timeout_s=0.2)
+    async with api_world(database_dsn, settings=impatient) as world, world.database.transaction() as holder:
+        await holder.execute("LOCK TABLE payouts IN ACCESS EXCLUSIVE MODE")
+        reply = await world.get("/payouts")
 
     assert (reply.status, reply.code, reply.body["retryable"]) == (503, "unavailable", True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
@@ -85,7 +86,7 @@ INVALID = {
 
 async def send(world: World, body: bytes, **headers: str) -> Any:
     sent = {"Content-Type": "application/json", "Idempotency-Key": "k", **headers}
-    return await world.ask("POST", "/payouts", headers=sent, data=body)
+    return await world.ask("POST", "/payouts", headers=sent, data=io.BytesIO(body))
 
 
 @pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON)

@@ -187,7 +187,7 @@ async def test_a_pinned_wallet_is_shown_and_stored(world: World) -> None:
 async def test_a_frozen_deployment_answers_503_stores_nothing_and_still_finds_known_keys(world: World) -> None:
     await world.credit("5")
     known = await world.order("known")
-    await world.rows("UPDATE deployment SET frozen = 'restored' RETURNING 1")
+    await world.rows("UPDATE deployment SET frozen = 'restored'")
     before = await world.counted()
 
     new = await world.order("new")

@@ -68,7 +68,7 @@ async def test_the_earlier_check_answers(world: World, wrong: dict[str, Any], st
         {"wallet": "nowhere"},
     ],
 )
-async def test_a_known_key_is_looked_up_before_names_and_forms_are_checked(world: World, wrong: dict[str, str]) -> None:
+async def test_a_known_key_is_looked_up_before_names_and_forms_are_checked(world: World, wrong: dict[str, Any]) -> None:
     await world.credit("5")
     first = await send(world)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import asyncpg
 import pytest
 
-HOT, SOLANA, WATCHED, SPARE, CUSTODY = 1, 2, 3, 4, 5  # wallet ids
+HOT, SOLANA, WATCHED, SPARE, CUSTODY, NEW = 1, 2, 3, 4, 5, 6  # wallet ids
 USDC, ETH, USDC_SOLANA = 1, 2, 3  # asset ids
 CHAIN, OTHER_CHAIN = "eip155:1", "solana:x"
 
@@ -21,6 +21,7 @@ SEED_WITHOUT_IDENTITY = f"""
     VALUES ('{CHAIN}', '0xhot', 'hot', true, 5), ('{OTHER_CHAIN}', 'Sol', 'sol', true, NULL),
            ('{CHAIN}', '0xcold', 'cold', false, NULL), ('{CHAIN}', '0xspare', 'spare', true, 0);
     INSERT INTO wallets (provider, provider_wallet, name, signs) VALUES ('circle', 'w-1', 'custody', true);
+    INSERT INTO wallets (chain_id, address, name, signs) VALUES ('{CHAIN}', '0xnew', 'not adopted', true);
     INSERT INTO balances (account, unit_id)
     SELECT account, unit_id FROM unnest('{{ann, bob, house:gas, house:loss, house:suspense}}'::text[]) account, units;
     INSERT INTO ledger_entries (kind, account, unit_id, amount) VALUES ('credit', 'ann', 1, 2000);

@@ -18,7 +18,6 @@ REMINED = """
 NOTE = "INSERT INTO incident_notes (incident_id, by, text) SELECT incident_id, 'bob', 'seen' FROM incidents"
 LOOKALIKE = f"""INSERT INTO lookalikes (asset_id, destination, amount, payout_id, at)
                 VALUES (1, '0xD', 5, '{UUID(int=1)}', now())"""
-UNLISTED_WALLET = f"INSERT INTO wallets (chain_id, address, name, signs) VALUES ('{CHAIN}', '0xnew', 'new', true)"
 WAIT = "UPDATE payout_versions SET waits_for = 'funds', waits_since = now()"
 
 

@@ -4,7 +4,7 @@ import pytest
 from asyncpg import Connection, Record
 
 from tests.store import schema_steps as do
-from tests.store.schema_cases import CHAIN, CUSTODY, Allowed, Refused, allows, refuses, steps
+from tests.store.schema_cases import CHAIN, CUSTODY, NEW, Allowed, Refused, allows, refuses, steps
 
 RETENTION = "SET LOCAL payoutd.retention = 'on'"
 ORPHAN = do.incident("orphan_transfer", "eip155:1:0xa:0", "event")
@@ -207,8 +207,8 @@ ALLOWED = [
     ),
     Allowed(
         "a wallet adopted, once",
-        "INSERT INTO wallets (chain_id, address, name, signs) VALUES ('eip155:1', '0xnew', 'new', true)",
-        "UPDATE wallets SET next_nonce = 7, adopted_nonce = 7, adopted_block = 1 WHERE address = '0xnew'",
+        "",
+        f"UPDATE wallets SET next_nonce = 7, adopted_nonce = 7, adopted_block = 1 WHERE wallet_id = {NEW}",
     ),
     Allowed(
         "the highest in-flight limit is remembered",

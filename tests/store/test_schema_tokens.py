@@ -6,6 +6,7 @@ from asyncpg import Connection, Record, connect
 from tests.store import schema_steps as do
 from tests.store.schema_cases import (
     HOT,
+    NEW,
     SEED_WITHOUT_IDENTITY,
     SPARE,
     USDC_SOLANA,
@@ -142,11 +143,8 @@ NONCES = [
     Refused(
         "a nonce of a wallet that was not adopted",
         "tokens_wallet_adopted",
-        steps(
-            do.order(1),
-            "INSERT INTO wallets (chain_id, address, name, signs) VALUES ('eip155:1', '0xnew', 'new', true)",
-        ),
-        do.bind(1, wallet=6, value="0"),
+        do.order(1),
+        do.bind(1, wallet=NEW, value="0"),
     ),
     Refused(
         "the counter set forward by hand",

@@ -72,7 +72,6 @@ CREATE TABLE payout_versions (
     PRIMARY KEY (payout_id, version),
     CONSTRAINT versions_retryable_key UNIQUE (payout_id, version, retryable),
     CONSTRAINT versions_proof_key UNIQUE (payout_id, version, proof_id),
-    CONSTRAINT versions_transfer_key UNIQUE (payout_id, version, transfer_id),
     CONSTRAINT versions_transfer_final_key UNIQUE (payout_id, version, transfer_final),
     CONSTRAINT versions_reversal_key UNIQUE (payout_id, version, reversal_proof_id),
     CONSTRAINT versions_follow_a_dead_one FOREIGN KEY (payout_id, previous, previous_retryable)

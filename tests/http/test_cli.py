@@ -1,0 +1,187 @@
+"""The API from a shell, against the running API."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import pytest
+
+from daemon.__main__ import main
+from tests.http.api_world import ALICE, BOB, World
+from tests.http.chain_steps import open_incident, pay
+
+Ran: TypeAlias = tuple[int, str, str]
+Shell: TypeAlias = Callable[..., Awaitable[Ran]]
+
+ORDER = ("payout", "submit", "--asset", "USDC", "--network", "ethereum", "--destination", ALICE, "--amount", "1")
+
+
+@pytest.fixture
+def shell(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Runs `payoutd` with these words; exit code, stdout, stderr."""
+    monkeypatch.setenv("PAYOUTD_URL", world.url + "/")
+
+    async def run(*words: str, who: str = "admin") -> Ran:
+        monkeypatch.setenv("PAYOUTD_TOKEN", who * 2)
+        code = await asyncio.to_thread(main, list(words))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+async def test_an_order_is_submitted_once_per_key(world: World, shell: Shell) -> None:
+    await world.credit("5")
+    words = (*ORDER, "--key", "k", "--reference", "r", "--metadata", "a=b=c", "--json")
+
+    first = await shell(*words, who="backend")
+    again = await shell(*words, who="backend")
+
+    payout = json.loads(first[1])
+    assert first == again
+    assert (first[0], payout["metadata"], payout["reference"]) == (0, {"a": "b=c"}, "r")
+
+
+async def test_a_refusal_is_one_line_and_exit_code_1(world: World, shell: Shell) -> None:
+    code, out, err = await shell(*ORDER, "--key", "k")
+    as_json = await shell(*ORDER, "--key", "k", "--json")
+
+    assert (code, out) == (1, "")
+    assert err.startswith("payoutd: insufficient_funds: ")
+    assert as_json[0] == 1
+    assert json.loads(as_json[1])["code"] == "insufficient_funds"
+
+
+async def test_payouts_are_listed_page_by_page_and_shown(world: World, shell: Shell) -> None:
+    await world.credit("5")
+    first = (await world.order()).body["id"]
+    second = (await world.order(destination=BOB)).body["id"]
+
+    _, page, _ = await shell("payout", "list", "--limit", "1")
+    cursor = page.splitlines()[-1].split()[-1]
+    _, rest, _ = await shell("payout", "list", "--cursor", cursor)
+    code, shown, _ = await shell("payout", "show", first)
+    _, none, _ = await shell("payout", "list", "--status", "confirmed")
+
+    assert second in page
+    assert first in rest
+    assert second not in rest
+    assert code == 0
+    assert "pays          1 USDC on Ethereum to 0x" in shown
+    assert none.split() == ["ID", "CREATED", "STATE", "AMOUNT", "NETWORK", "DESTINATION"]
+
+
+async def test_explain_tells_everything_in_time_order_and_no_terminal_tricks(world: World, shell: Shell) -> None:
+    await world.credit("5")
+    payout = (await world.order()).body
+    await pay(world, payout)
+    await world.rows(
+        "INSERT INTO sends (attempt_id, number, node, class, text, answered_at)"
+        " SELECT attempt_id, 2, 'n2', 'investigate', $1, now() FROM attempts",
+        "already known\x1b[2J",
+    )
+
+    code, out, _ = await shell("payout", "explain", payout["id"])
+    _, as_json, _ = await shell("payout", "explain", payout["id"], "--json")
+
+    assert code == 0
+    for said in ("payout.created v1 by backend", "attempt payment v1 token 7: 0xfeed", "to n1: accepted accepted",
+                 "to n2: investigate already known?[2J", "transfer matched: 0xfeed in block 90, 1 USDC",
+                 "ledger reserve 1 USDC of default", "ledger settle 1 USDC of default"):  # fmt: skip
+        assert said in out
+    assert out.index("payout.created") < out.index("attempt payment")
+    assert "\x1b" not in out
+    assert json.loads(as_json).keys() == {"payout", "events", "attempts", "transfers", "ledger"}
+
+
+async def test_an_incident_is_seen_noted_and_resolved(world: World, shell: Shell) -> None:
+    incident = await open_incident(world, kind="orphan_transfer", subject="x:0xfeed:1")
+
+    ran = [
+        await shell("incident", *words)
+        for words in (
+            ("list", "--state", "open"),
+            ("ack", incident),
+            ("note", incident, "asked the bank"),
+            ("resolve", incident, "explained", "--note", "ours"),
+            ("show", incident),
+        )
+    ]
+
+    assert [code for code, _, _ in ran] == [0] * 5
+    assert incident in ran[0][1]
+    assert "CRITICAL orphan_transfer (resolved): A transfer nobody ordered" in ran[4][1]
+    for said in ("acknowledged by admin", "admin: asked the bank", "resolved by admin as explained: ours"):
+        assert said in ran[4][1]
+
+
+async def test_a_wallet_is_paused_and_resumed(world: World, shell: Shell) -> None:
+    paused = await shell("wallet", "pause", "hot-1", "--reason", "theft?")
+    everything = await shell("wallet", "pause", "*", "--reason", "theft!", "--json")
+    resumed = await shell("wallet", "resume", "hot-1", "--reason", "false alarm")
+    listed = await shell("wallet", "list")
+
+    assert [code for code, _, _ in (paused, everything, resumed, listed)] == [0] * 4
+    assert "paused: theft?" in paused[1]
+    assert len(json.loads(everything[1])["data"]) == 3
+    assert "runs" in resumed[1]
+    assert [line.split()[0] for line in listed[1].splitlines()] == ["NAME", "cold-1", "hot-1", "old-1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("payout", "show", "abc"), 1, "not_found"),
+        (("payout", "show", "../wallets"), 1, "not_found"),
+        (("payout", "list", "--limit", "9999"), 1, "expected 1 to 500"),
+        (("wallet", "pause", "hot-9", "--reason", "x"), 1, "not_found"),
+        ((*ORDER, "--key", "k", "--metadata", "x"), 2, "NAME=VALUE"),
+        ((*ORDER, "--key", "k", "--account", "house:gas"), 1, "/account"),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+async def test_a_mistake_is_told_without_a_traceback(
+    shell: Shell, words: tuple[str, ...], code: int, said: str
+) -> None:
+    ran = await shell(*words)
+
+    assert ran[0] == code
+    assert said in ran[2]
+    assert "Traceback" not in ran[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code", "said"),
+    [
+        ("PAYOUTD_TOKEN", "", 2, "PAYOUTD_TOKEN is not set"),
+        ("PAYOUTD_TOKEN", "unknown", 1, "unauthenticated"),
+        ("PAYOUTD_URL", "ftp://x", 2, "PAYOUTD_URL"),
+        ("PAYOUTD_URL", "http://127.0.0.1:1", 1, "is payoutd running there?"),
+    ],
+)
+async def test_a_wrong_environment_is_told(
+    shell: Shell,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    value: str,
+    code: int,
+    said: str,
+) -> None:
+    monkeypatch.setenv("PAYOUTD_TOKEN", "admin" * 2)
+    monkeypatch.setenv(name, value)
+
+    ran = await asyncio.to_thread(main, ["wallet", "list"])
+
+    assert ran == code
+    assert said in capsys.readouterr().err
+
+
+def test_a_missing_key_is_misuse() -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(list(ORDER))
+
+    assert ended.value.code == 2
