@@ -21,7 +21,8 @@ class RailWorld(Protocol):
     """A chain of the test's own: one wallet with funds, four tokens, and somebody who mines when told to.
 
     The wallet owns at least 10**18 of the native coin and 10**12 base units of each token.
-    The rail caps fees at 300 gwei per gas or thereabouts. Finality: paid at 3 confirmations, dead at a tag that follows at least 8 blocks behind the head.
+    The rail caps fees at 300 gwei per gas or thereabouts. Finality: paid at 3 confirmations, dead at a tag
+    that follows at least 8 blocks behind the head.
     Nothing is mined but by `mine` and `reorg`.
     """
 

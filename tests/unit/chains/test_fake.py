@@ -285,7 +285,7 @@ async def test_hints_begin_with_a_gap_and_follow_the_blocks() -> None:
     bench.mine()
     async with asyncio.timeout(5):
         second = await anext(hints)
-    await hints.aclose()  # type: ignore[attr-defined]
+    await hints.aclose()
 
     assert (first.kind, second.kind) == (HintKind.GAP, HintKind.HEAD)
     assert bench.chain.listeners == []

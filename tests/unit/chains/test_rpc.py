@@ -320,10 +320,9 @@ async def test_a_cancelled_call_ends_at_once_and_the_node_goes_on() -> None:
             writer.write(http(b'{"id":2,"result":"0x1"}'))
 
     async with node_that(first_hangs) as (node, _):
-        call = asyncio.ensure_future(node.call("eth_x", []))
-        await arrived.wait()
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-
+        async with asyncio.TaskGroup() as group:
+            call = group.create_task(node.call("eth_x", []))
+            await arrived.wait()
+            call.cancel()
+        assert call.cancelled()
         assert await node.call("eth_x", []) == "0x1"

@@ -29,7 +29,9 @@ class Naps:
 
     async def __call__(self, seconds: float) -> None:
         self.asked.append(seconds)
-        await asyncio.sleep(0)
+        turned = asyncio.Event()
+        asyncio.get_running_loop().call_soon(turned.set)
+        await turned.wait()
 
 
 @asynccontextmanager
@@ -227,11 +229,11 @@ async def test_cancelling_the_listener_closes_the_socket_and_leaves_no_task() ->
                 async for _ in hints:
                     listening.set()
 
-        task = asyncio.ensure_future(listen())
-        await listening.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(listen())
+            await listening.wait()
+            task.cancel()
+        assert task.cancelled()
         await closed.wait()
 
         left = {task for task in asyncio.all_tasks() - before if "conn_handler" not in repr(task)}
