@@ -20,7 +20,7 @@ STARTED = "payoutd, a process of its own"
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder with a short name that any user may pass: PostgreSQL's socket and its user need both."""
-    with tempfile.TemporaryDirectory(prefix="demo-test-", dir="/tmp") as name:
+    with tempfile.TemporaryDirectory(prefix="demo-test-") as name:
         yield Path(name)
 
 

@@ -21,7 +21,7 @@ from daemon.local.demo.world import PartEnded, SceneFailed, World
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOG_LINES = 12
 WATCH_S = 0.2
-ENDING_S = 1.0
+ENDING_LOOKS = 5
 SCENES: tuple[Callable[[World], Awaitable[None]], ...] = (
     scene_paid.show,
     scene_double_click.show,
@@ -35,9 +35,10 @@ SCENES: tuple[Callable[[World], Awaitable[None]], ...] = (
 
 @dataclass(slots=True)
 class Interruption:
-    """Ctrl-C and its like: the first ends the run, those that follow do not disturb the cleaning up."""
+    """Ctrl-C and its like: the first ends the run; none disturbs the cleaning up."""
 
     number: int | None = None
+    cleaning: bool = False  #: Nothing is left to end but what ends already.
     task: asyncio.Task[object] | None = field(default=None, repr=False)
 
     def listen(self) -> None:
@@ -47,9 +48,16 @@ class Interruption:
             asyncio.get_running_loop().add_signal_handler(number, self._come, number)
 
     def _come(self, number: int) -> None:
-        if self.number is None and self.task is not None:
+        if self.number is None and self.task is not None and not self.cleaning:
             self.number = number
             self.task.cancel()
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The exit code, once every promise was judged."""
+
+    code: int | None = None
 
 
 async def show(screen: Screen, *, leave: bool) -> int:
@@ -62,60 +70,61 @@ async def show(screen: Screen, *, leave: bool) -> int:
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     interruption = Interruption()
     interruption.listen()
-    code: int | None = None
+    outcome = Outcome()
     try:
         async with AsyncExitStack() as stack:
-            began = time.monotonic()
-            screen.line("payoutd demo: real payouts on a local chain, with faults on purpose. About a minute.")
-            screen.line()
-            world = await open_world(stack, screen)
-            code = await _run(world, began)
-            if not leave:
-                await _stay(world)
+            try:
+                world = await _run(stack, screen, outcome)
+                if not leave and world.ended_part() is None:
+                    await _stay(world)
+            finally:
+                interruption.cleaning = True
     except asyncio.CancelledError:
         if interruption.number is None:
             raise
         screen.line()
-        return code if code is not None else 128 + interruption.number
+        return outcome.code if outcome.code is not None else 128 + interruption.number
     except PartEnded as error:
         screen.say("BROKEN", str(error))
         return 1
     finally:
         screen.line("Ended everything that was started, and removed its files.")
-    return code
+    assert outcome.code is not None, "a run that comes to its end was judged"
+    return outcome.code
 
 
-async def _run(world: World, began: float) -> int:
+async def _run(stack: AsyncExitStack, screen: Screen, outcome: Outcome) -> World:
     """Every scene, as far as one can go; then the verdict."""
+    began = time.monotonic()
+    screen.line("payoutd demo: real payouts on a local chain, with faults on purpose. About a minute.")
+    screen.line()
+    world = await open_world(stack, screen)
     try:
         await start_payoutd(world)
         ready = time.monotonic() - began
         for scene in SCENES:
             await scene(world)
     except (SceneFailed, PartEnded, ApiGone, ChainError) as error:
-        world.screen.say("BROKEN", str(error))
+        screen.say("BROKEN", str(error))
         if not isinstance(error, PartEnded):
             await _name_the_cause(world)
         _last_words(world)
     else:
-        world.screen.line()
-        world.screen.line(f"  ready after {ready:.1f} s, done after {time.monotonic() - began:.1f} s")
+        screen.line()
+        screen.line(f"  ready after {ready:.1f} s, done after {time.monotonic() - began:.1f} s")
     verdicts = judge(world.checks)
-    ending.summary(world.screen, verdicts)
-    code = exit_code(verdicts)
-    world.screen.line()
-    world.screen.line("  Every promise held." if code == 0 else "  Not every promise held.")
-    return code
+    ending.summary(screen, verdicts)
+    outcome.code = exit_code(verdicts)
+    screen.line()
+    screen.line("  Every promise held." if outcome.code == 0 else "  Not every promise held.")
+    return world
 
 
 async def _name_the_cause(world: World) -> None:
     """A request that failed may have met a part that was just ending: give its end a moment to be known."""
-    until = time.monotonic() + ENDING_S
-    while time.monotonic() < until:
-        try:
-            world.require_parts()
-        except PartEnded as cause:
-            world.screen.say("BROKEN", str(cause))
+    for _ in range(ENDING_LOOKS):
+        if (cause := world.ended_part()) is not None:
+            world.screen.say("BROKEN", cause)
             return
         await asyncio.sleep(WATCH_S)
 

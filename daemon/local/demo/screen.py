@@ -41,7 +41,7 @@ class Screen:
         self._live = live
         self._drawn = 0  #: lines of the table that stand above the cursor
         self._head: str | None = None
-        self._waiting = False
+        self._waiting: str | None = None  #: what stands in the line that can be taken away
 
     @classmethod
     def on(cls, out: TextIO) -> Screen:
@@ -91,10 +91,10 @@ class Screen:
 
     def waiting(self, what: str) -> None:
         """Name what is being waited for, where that can be taken away again."""
-        if self._live and not self._drawn:
+        if self._live and not self._drawn and what != self._waiting:
             self._out.write(f"{CLEAR_LINE}  ... {what}"[: self._width + len(CLEAR_LINE)])
             self._out.flush()
-            self._waiting = True
+            self._waiting = what
 
     def table(self, head: str, rows: Sequence[str]) -> None:
         """Show a table, or show it again: over its former self, or as one line when its head has changed."""
@@ -126,9 +126,9 @@ class Screen:
         self._out.write(text.encode(encoding, errors="replace").decode(encoding) + "\n")
 
     def _clear_waiting(self) -> None:
-        if self._waiting:
+        if self._waiting is not None:
             self._out.write(CLEAR_LINE)
-            self._waiting = False
+            self._waiting = None
 
     @property
     def _width(self) -> int:

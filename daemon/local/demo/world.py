@@ -123,14 +123,21 @@ class World:
                 self.screen.waiting(f"{what}, {waited:.0f} s")
             await asyncio.sleep(poll_s)
 
+    def ended_part(self) -> str | None:
+        """What has ended by itself, in words; None while everything runs."""
+        if not self.chain.running:
+            return "the local chain (anvil) has ended"
+        if not self.postgres.running:
+            return "PostgreSQL has ended"
+        if self.daemon is not None and not self.daemon.running:
+            return f"payoutd has ended by itself, with code {self.daemon.process.returncode}"
+        return None
+
     def require_parts(self) -> None:
         """Raise PartEnded when a process has ended by itself."""
-        if not self.chain.running:
-            raise PartEnded("the local chain (anvil) has ended")
-        if not self.postgres.running:
-            raise PartEnded("PostgreSQL has ended")
-        if self.daemon is not None and not self.daemon.running:
-            raise PartEnded(f"payoutd has ended by itself, with code {self.daemon.process.returncode}")
+        ended = self.ended_part()
+        if ended is not None:
+            raise PartEnded(ended)
 
     # ------------------------------------------------------------------ the daemon
 
