@@ -20,6 +20,7 @@ from bench.figures import FULL, QUICK, Figure, Pace, table, write_json
 from bench.stage import BenchFailed, Stage, stage
 from daemon.log import configure
 
+INTERRUPTED = 130  #: what a shell reports for a command that Ctrl-C ended
 Bench = Callable[[Stage, Pace], Awaitable[list[Figure]]]
 BENCHES: dict[str, Bench] = {
     "intake": intake.run,
@@ -30,13 +31,13 @@ BENCHES: dict[str, Bench] = {
 
 
 async def measure(names: Sequence[str], pace: Pace) -> list[Figure]:
-    """Run these benches one after the other, each on a stage of its own, within the time of `pace`."""
+    """Run these benches one after the other, each in a database of its own, within the time of `pace`."""
     figures: list[Figure] = []
-    async with asyncio.timeout(pace.limit_s):
+    async with asyncio.timeout(pace.limit_s), stage() as ready:
         for name in names:
             began = time.monotonic()
-            async with stage(block_time_s=None) as ready:
-                figures += await BENCHES[name](ready, pace)
+            await ready.another_wallet()
+            figures += await BENCHES[name](ready, pace)
             print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
     return figures
 
@@ -46,7 +47,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="smaller and shorter: to see that it works")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
-    parser.add_argument("--only", nargs="+", choices=BENCHES, default=list(BENCHES), metavar="BENCH", help=", ".join(BENCHES))
+    names = ", ".join(BENCHES)
+    parser.add_argument("--only", nargs="+", choices=BENCHES, default=list(BENCHES), metavar="BENCH", help=names)
     args = parser.parse_args(argv)
     pace, load_before = QUICK if args.quick else FULL, os.getloadavg()[0]
     with open(os.devnull, "w") as nowhere:
@@ -56,6 +58,8 @@ def main(argv: list[str] | None = None) -> int:
         except TimeoutError:
             print(f"bench: not done within {pace.limit_s:g} s; the machine is too busy", file=sys.stderr)
             return 1
+        except KeyboardInterrupt:
+            return INTERRUPTED
         except BenchFailed as error:
             print(f"bench: {error}", file=sys.stderr)
             return 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 from collections.abc import Sequence
@@ -44,12 +45,12 @@ class Pace:
 
 
 FULL = Pace(
-    load_s=6.0, clients=64, accounts=1000, signed=800, in_memory_s=2.0, orphans=40, open_payouts=100_000,
-    history=1_000_000, idle_s=15.0, limit_s=600.0,
+    load_s=5.0, clients=64, accounts=1000, signed=800, in_memory_s=2.0, orphans=32, open_payouts=100_000,
+    history=1_000_000, idle_s=12.0, limit_s=360.0,
 )  # fmt: skip
 QUICK = Pace(
-    load_s=2.0, clients=64, accounts=1000, signed=200, in_memory_s=0.5, orphans=12, open_payouts=20_000,
-    history=50_000, idle_s=6.0, limit_s=180.0,
+    load_s=1.5, clients=64, accounts=1000, signed=200, in_memory_s=0.5, orphans=8, open_payouts=10_000,
+    history=20_000, idle_s=4.0, limit_s=90.0,
 )  # fmt: skip
 
 
@@ -58,7 +59,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     if not values:
         return float("nan")
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, max(0, round(share * len(ordered) + 0.5) - 1))]
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def table(figures: Sequence[Figure]) -> str:

@@ -166,7 +166,8 @@ async def run(stage: Stage, dsn: str, script: str, *, clients: int, accounts: in
     (folder / "script.sql").write_text(script)
     command = [
         str(program), "--no-vacuum", "--protocol=prepared", f"--client={clients}", "--jobs=2",
-        f"--define=accounts={accounts}", f"--time={max(1, round(seconds))}", "--file=script.sql",
+        f"--define=accounts={accounts}", "--file=script.sql",
+        f"--time={round(seconds)}" if seconds >= 1 else "--transactions=5",  # it knows whole seconds only
         "--log", "--log-prefix=took",
     ]  # fmt: skip
     process = await asyncio.create_subprocess_exec(

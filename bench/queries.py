@@ -39,9 +39,7 @@ GROWING = frozenset(
     }
 )  # fmt: skip
 ROWS_FEW = 5_000  #: a table of so few rows is read from end to end with good reason
-SCANNED = """
-    SELECT relname FROM pg_stat_xact_user_tables WHERE relname = ANY ($1) AND seq_tup_read > $2 ORDER BY relname
-"""
+SCANNED = "SELECT relname, seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = ANY ($1) ORDER BY relname"
 PLANS = ("force_custom_plan", "force_generic_plan")
 
 
@@ -84,10 +82,10 @@ def asked(s: Setting) -> list[Asked]:
         ("sign", _of(versions), {"candidates": (s.wallet_id, s.chain_id, 20)}),
         ("sign", _of(tokens), {"gate": (s.wallet_id,), "committed": (s.wallet_id,)}),
         ("send", _of(attempts), {"due": (s.chain_id, 50)}),
-        ("watch", _of(coverage), {"of_chain": (s.chain_id, coverage.FILTER), "block_at": (s.chain_id, s.head)}),
-        ("watch", _of(transfers), {"mark_final": (s.chain_id, s.head, -1)}),
-        ("finalise", _of(transfers), {"in_range": (s.chain_id, s.head - 1, s.head)}),
-        ("finalise", _of(tokens), {"finalise": (s.chain_id, s.head), "expected_nonce": (s.wallet_id, s.head)}),
+        ("watch", _of(coverage), {"of_wallets": ([s.wallet_id], coverage.FILTER), "block_at": (s.chain_id, s.head)}),
+        ("watch", _of(transfers), {"mark_final": (s.chain_id, [s.wallet_id], s.head, -1)}),
+        ("finalise", _of(transfers), {"in_range": (s.chain_id, [s.wallet_id], s.head - 1, s.head)}),
+        ("finalise", _of(tokens), {"finalise": ([s.wallet_id], s.head), "expected_nonce": (s.wallet_id, s.head)}),
         ("reorg", _of(transfers), {"unmark_above": (s.chain_id, s.head)}),
         ("reorg", _of(tokens), {"unspend_above": (s.chain_id, s.head)}),
         ("reorg", _of(attempts), {"send_at_once": (s.chain_id,)}),
@@ -101,14 +99,15 @@ def asked(s: Setting) -> list[Asked]:
         ("notify", _of(leases), {"take": ("bench", "bench", 1.0)}),
         ("intake", _of(twins), {"earlier": ([s.asset_id], [nothing], [1], 600.0)}),
         ("intake", _of(twins), {"unexplained": ([s.asset_id], [nothing], [1])}),
-        ("observe", _of(gauges), {name: () for name in OBSERVED}),
+        ("observe", _of(gauges), {"chain_marks": ([s.wallet_id],), **{name: () for name in OBSERVED}}),
+        ("sweep", _of(gauges), {"reading": (s.chain_id, [s.wallet_id])}),
     )
     return [Asked(loop, queries[name], values) for loop, queries, named in parts for name, values in named.items()]
 
 
 #: Of the gauges, all but those that count everything that ever ended: they are asked once a minute.
 OBSERVED = (
-    "open_payouts", "marked", "oldest", "incidents_open", "outbox", "chain_marks", "wallet_marks", "signed_value",
+    "open_payouts", "marked", "oldest", "incidents_open", "outbox", "wallet_marks", "signed_value",
     "reserved_beyond_open",
 )  # fmt: skip
 
@@ -118,7 +117,10 @@ def _of(module: Any) -> Mapping[str, Query]:
 
 
 async def costs(connection: Connection, statements: Sequence[Asked]) -> list[Cost]:
-    """Run each statement once per kind of plan, roll it back, and give the worse of the two."""
+    """Run each statement once per kind of plan, roll it back, and give the worse of the two.
+
+    Inside a transaction of the caller's, that one sees no change either.
+    """
     return [max([await _cost(connection, one, plan) for plan in PLANS], key=_badness) for one in statements]
 
 
@@ -133,12 +135,19 @@ async def _cost(connection: Connection, one: Asked, plan: str) -> Cost:
         await connection.execute(f"SET LOCAL plan_cache_mode = {plan}")
         # In this process alone, so that the counters of this transaction see everything, foreign keys too.
         await connection.execute("SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL statement_timeout = '60s'")
+        before = await _read_whole(connection)  # the counters hold what was done before, too
         tree = json.loads(await _explained(connection, one))[0]
-        scanned = await connection.fetch(SCANNED, list(GROWING), ROWS_FEW)
+        after = await _read_whole(connection)
     finally:
         await transaction.rollback()
+    scanned = tuple(table for table, rows in after.items() if rows - before[table] > ROWS_FEW)
     pages = tree["Plan"]["Shared Hit Blocks"] + tree["Plan"]["Shared Read Blocks"]
-    return Cost(one.loop, one.query.name, tree["Execution Time"], pages, tuple(row["relname"] for row in scanned))
+    return Cost(one.loop, one.query.name, tree["Execution Time"], pages, scanned)
+
+
+async def _read_whole(connection: Connection) -> dict[str, int]:
+    """Rows that sequential scans have read, by table, as this process counts them until it hands its counts in."""
+    return {row["relname"]: row["seq_tup_read"] for row in await connection.fetch(SCANNED, list(GROWING))}
 
 
 async def _explained(connection: Connection, one: Asked) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import asyncpg
 
@@ -51,10 +52,9 @@ async def history(dsn: str, count: int, *, blocks: int, receiver: str) -> None:
     Without triggers and indexes, or it would take ten times as long; the rows are such as the daemon leaves, and
     the indexes, built afterwards, find what is not unique. The wallet's counter is moved along.
     """
-    connection = await asyncpg.connect(dsn, command_timeout=None)
+    connection = await _unchecked(dsn)
     try:
         await connection.execute(HELPERS)
-        await connection.execute("SET session_replication_role = replica; SET synchronous_commit = off")
         await SQL["indexes_off"].run(connection, list(TABLES))
         ids = await connection.fetchrow(
             "SELECT wallet_id, chain_id, asset_id, unit_id FROM wallets JOIN assets USING (chain_id) "
@@ -62,26 +62,54 @@ async def history(dsn: str, count: int, *, blocks: int, receiver: str) -> None:
         )
         assert ids is not None, "the daemon has stored its names"
         wallet_id, chain_id, asset_id, unit_id = ids
-        await SQL["past_payouts"].run(connection, count, asset_id, NETWORK)
-        await SQL["past_versions"].run(connection, count)
-        await SQL["past_tokens"].run(connection, count, wallet_id, blocks)
-        await SQL["past_attempts"].run(connection, count, chain_id)
-        await SQL["past_sends"].run(connection, count)
-        await SQL["past_transfers"].run(connection, count, chain_id, wallet_id, asset_id, blocks)
-        await SQL["past_matches"].run(connection, count, asset_id)
-        await SQL["past_ledger"].run(connection, count, unit_id)
-        await SQL["past_events"].run(connection, count)
+        steps: dict[str, tuple[Any, ...]] = {
+            "past_transfers": (count, chain_id, wallet_id, asset_id, blocks),
+            "past_payouts": (count, asset_id, NETWORK),
+            "past_tokens": (count, wallet_id, blocks),
+            "past_attempts": (count, chain_id),
+            "past_ledger": (count, unit_id),
+            "past_versions": (count,),
+            "past_matches": (count, asset_id),
+            "past_events": (count,),
+            "past_sends": (count,),
+            "past_incidents": (count,),
+        }
+        await _in_two(dsn, [(SQL[name].sql, values) for name, values in steps.items()])
         await SQL["past_deliveries"].run(connection, receiver)
-        await SQL["past_incidents"].run(connection, count)
         await connection.execute("UPDATE wallets SET next_nonce = $1 WHERE wallet_id = $2", count, wallet_id)
         for table, column in (("tokens", "token_id"), ("attempts", "attempt_id"), ("transfers", "transfer_id")):
             await connection.execute(f"ALTER TABLE {table} ALTER {column} RESTART WITH {count + 1}")
-        await connection.execute("SET maintenance_work_mem = '256MB'")
-        for table in TABLES:
-            await connection.execute(f"REINDEX TABLE {table}")
+        await _in_two(dsn, [(f"REINDEX TABLE {table}", ()) for table in TABLES])
         await connection.execute("VACUUM (ANALYZE)")
     finally:
         await connection.close()
+
+
+async def _unchecked(dsn: str) -> Connection:
+    """A connection on which no trigger and no foreign key is looked at, and no commit waits for the disk."""
+    connection: Connection = await asyncpg.connect(dsn, command_timeout=None)
+    await connection.execute(
+        "SET session_replication_role = replica; SET synchronous_commit = off; SET maintenance_work_mem = '256MB'"
+    )
+    return connection
+
+
+async def _in_two(dsn: str, statements: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
+    """Run these statements, two at a time, each begun in the given order."""
+    left = list(reversed(statements))
+
+    async def work() -> None:
+        connection = await _unchecked(dsn)
+        try:
+            while left:
+                statement, values = left.pop()
+                await connection.execute(statement, *values)
+        finally:
+            await connection.close()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(2):
+            group.create_task(work())
 
 
 async def a_days_work(connection: Connection, *, block: int, receiver: str) -> None:

@@ -50,15 +50,26 @@ class BenchFailed(Exception):
 
 @dataclass(slots=True)
 class Stage:
-    """A running PostgreSQL and a local chain with a funded wallet. `config` writes a daemon's configuration."""
+    """A running PostgreSQL and a local chain with a funded wallet. `config` writes a daemon's configuration.
+
+    Blocks come only when they are asked for.
+    """
 
     folder: Path
     server: EmbeddedPostgres
     chain: Devnet
     contract: str
-    address: str
     token: str = field(repr=False)
+    address: str = ""
+    key: Path = field(default=Path(), repr=False)
     numbers: Any = field(default_factory=lambda: count(1))
+
+    async def another_wallet(self) -> None:
+        """A new key with funds: a daemon starts on an empty database only with a wallet that has no history."""
+        self.key = self.folder / f"hot-{next(self.numbers)}.key"
+        self.address = _new_key(self.key)
+        await self.chain.fund(self.address, 10_000 * ETHER)
+        await self.chain.mint(self.contract, self.address, 10**18)
 
     async def database(self) -> str:
         """The DSN of a new, empty database."""
@@ -94,7 +105,7 @@ class Stage:
         node = {"name": "anvil", "http": self.chain.url, "ws": self.chain.ws_url}
         assets = {"ETH": {"native": True}, ASSET: {"contract": self.contract, "decimals": 6}}
         finality = {"confirmations": 2, "dead": {"tag": "finalized"}}
-        signer = {"kind": "private_key_file", "path": str(self.folder / "hot.key")}
+        signer = {"kind": "private_key_file", "path": str(self.key)}
         return {
             "instance": "bench",
             "database": {"dsn_file": "dsn"},
@@ -113,20 +124,19 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def stage(*, block_time_s: float | None, fsync: bool = True) -> AsyncIterator[Stage]:
-    """PostgreSQL and a chain, ready; `block_time_s` None: blocks come only when they are asked for."""
+async def stage(*, fsync: bool = True) -> AsyncIterator[Stage]:
+    """PostgreSQL and a chain, ready. Without `fsync` the figures mean nothing: for tests of the benches."""
     _sweep()
     folder = _new_folder()
     try:
         async with (
             await EmbeddedPostgres.start(folder, fsync=fsync) as server,
-            await Devnet.start(block_time_s=block_time_s, slots_in_epoch=4) as chain,
+            await Devnet.start(block_time_s=None, slots_in_epoch=4) as chain,
         ):
-            address = _new_key(folder / "hot.key")
             contract = await chain.deploy_token(symbol=ASSET, decimals=6)
-            await chain.fund(address, 10_000 * ETHER)
-            await chain.mint(contract, address, 10**18)
-            yield Stage(folder, server, chain, contract, address, secrets.token_urlsafe(24))
+            ready = Stage(folder, server, chain, contract, secrets.token_urlsafe(24))
+            await ready.another_wallet()
+            yield ready
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -22,6 +22,19 @@ class ChainMark:
     finalized: int | None
     read_to: int | None
     unread_s: float  #: since the reading stands still below the head; 0 when it does not
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The steps of reading one chain. None: not known, or not begun."""
+
+    head: int | None
+    final: int | None  #: the height that may be read a second time
+    read_to: int | None
+    final_to: int | None
+    marks_s: float | None  #: since a node last told the head
+    pending_s: float  #: since the oldest transfer was to be explained that is not; 0 when there is none
+    contradicted: bool  #: an open incident says that nodes contradict one another here
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +85,29 @@ async def outbox(connection: Connection) -> tuple[float, int]:
     return row["oldest_s"], row["refused"]
 
 
-async def chain_marks(connection: Connection) -> dict[str, ChainMark]:
-    """Marks of every chain that was read, by chain id."""
-    rows = await SQL["chain_marks"].rows(connection)
+async def chain_marks(connection: Connection, *, wallet_ids: Sequence[int]) -> dict[str, ChainMark]:
+    """Marks of every chain that was read, by chain id; `read_to` is that of these wallets."""
+    rows = await SQL["chain_marks"].rows(connection, list(wallet_ids))
     return {
         row["chain_id"]: ChainMark(row["head"], row["head_at"], row["dead_to"], row["read_to"], row["unread_s"])
         for row in rows
     }
+
+
+async def reading(connection: Connection, *, chain_id: str, wallet_ids: Sequence[int]) -> Reading:
+    """How far the reading of these wallets has come, step by step."""
+    row = await SQL["reading"].one(connection, chain_id, list(wallet_ids))
+    assert row is not None, "an aggregate gives one row"
+    known = row["paid_to"] is not None and row["dead_to"] is not None
+    return Reading(
+        head=row["head"],
+        final=min(row["paid_to"], row["dead_to"]) if known else None,
+        read_to=row["read_to"],
+        final_to=row["final_to"],
+        marks_s=row["marks_s"],
+        pending_s=row["pending_s"],
+        contradicted=row["contradicted"],
+    )
 
 
 async def wallet_marks(connection: Connection) -> list[WalletMark]:

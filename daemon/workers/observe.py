@@ -76,7 +76,7 @@ class Observe:
 
     async def _marks(self, connection: Connection, names: Mapping[str, str]) -> None:
         metrics, now = self._context.metrics, await gauges.now(connection)
-        for chain_id, mark in (await gauges.chain_marks(connection)).items():
+        for chain_id, mark in (await gauges.chain_marks(connection, wallet_ids=self._context.catalog.ids)).items():
             name = names.get(chain_id)
             if name is None:
                 continue

@@ -3,6 +3,12 @@
 SET LOCAL lock_timeout = '5s';
 SET LOCAL statement_timeout = '60s';
 
+-- In the very order of the claim: many versions may have become due in the same instant.
+-- squawk-ignore require-concurrent-index-deletion
+DROP INDEX versions_to_sign;
+-- squawk-ignore require-concurrent-index-creation
+CREATE INDEX versions_to_sign ON payout_versions (next_try_at, payout_id) WHERE status = 'created' AND review IS NULL;
+
 -- In flight: the gate before signing, what is committed already, and everything to be sent again after a reorg.
 -- squawk-ignore require-concurrent-index-creation
 CREATE INDEX tokens_in_flight ON tokens (wallet_id) WHERE spent_tx IS NULL AND open;
