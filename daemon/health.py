@@ -1,7 +1,7 @@
 """What /health, /readyz and /livez say, from observations that somebody else made. Pure.
 
-Only what makes waiting dangerous is `fail`: a database that is down, a loop that stopped, a chain
-that nobody answers for, blocks unread for too long. A node that is down while another answers is
+Only what makes waiting dangerous is `fail`: a database that is down or frozen, a loop that stopped, a
+chain that nobody answers for, blocks unread for too long. A node that is down while another answers is
 `warn`: intake and re-sending go on. What is not known is `warn`, never `pass`.
 Source: draft-inadarei-api-health-check, application/health+json.
 """
@@ -97,6 +97,7 @@ class Facts:
 
     at: datetime
     database: Database
+    frozen: str | None = None  #: Why the deployment is frozen, when it is.
     loops: tuple[Loop, ...] = ()
     chains: tuple[Chain, ...] = ()
     outbox_oldest_s: float | None = 0.0  #: None: not known.
@@ -145,6 +146,8 @@ class Check:
 def health(facts: Facts) -> Report:
     """The document of /health."""
     checks = {"database": _database(facts.database)}
+    if facts.database.up:
+        checks["deployment"] = _deployment(facts)
     for loop in facts.loops:
         checks[f"loop:{loop.name}"] = _loop(loop)
     for chain in facts.chains:
@@ -198,6 +201,12 @@ def _database(database: Database) -> Check:
     if not database.migrated:
         return Check(Status.FAIL, "not migrated", None, "migrations are missing: run payoutd migrate")
     return Check(Status.PASS, database.answer_s, "s" if database.answer_s is not None else None)
+
+
+def _deployment(facts: Facts) -> Check:
+    if facts.frozen is not None:
+        return Check(Status.FAIL, "frozen", None, f"nothing is paid, no order is taken in: {facts.frozen}")
+    return Check(Status.PASS)
 
 
 def _loop(loop: Loop) -> Check:
@@ -256,7 +265,7 @@ def _outbox(facts: Facts) -> Check:
         return Check(Status.WARN, None, None, "not known")
     if facts.outbox_refused:
         return Check(
-            Status.WARN, age, "s", f"{facts.outbox_refused} alerts were refused by their receiver: see payoutd doctor"
+            Status.WARN, age, "s", f"{facts.outbox_refused} alerts were refused by their receiver: see the log"
         )
     if age > facts.outbox_limit_s:
         return Check(Status.WARN, age, "s", f"an alert waits longer than {facts.outbox_limit_s:g} s")

@@ -101,7 +101,7 @@ async def show(request: web.Request) -> web.Response:
     context, caller = request.app[CONTEXT], caller_with(request, Role.READ)
     payout_id = id_of(request)
     async with context.database.transaction() as connection:
-        await _require_visible(connection, payout_id, caller)
+        await require_visible(connection, payout_id, caller)
         (shown,) = await payout_views.payout_objects(connection, [payout_id], context.catalog, context.addresses)
     return answer(shown)
 
@@ -126,7 +126,7 @@ async def attempts(request: web.Request) -> web.Response:
     context, caller = request.app[CONTEXT], caller_with(request, Role.READ)
     payout_id, before, most = id_of(request), query.before(), query.limit()
     async with context.database.transaction() as connection:
-        await _require_visible(connection, payout_id, caller)
+        await require_visible(connection, payout_id, caller)
         found = await payout_views.attempts_of(connection, payout_id, before=before, most=most)
     return page(found.objects, cursor_of(found.before))
 
@@ -138,7 +138,7 @@ async def transfers(request: web.Request) -> web.Response:
     filters = transfer_views.TransferFilters(payout_id=id_of(request))
     before, most = query.before(), query.limit()
     async with context.database.transaction() as connection:
-        await _require_visible(connection, id_of(request), caller)
+        await require_visible(connection, id_of(request), caller)
         found = await transfer_views.transfers(
             connection, filters, before=before, most=most, catalog=context.catalog, addresses=context.addresses
         )
@@ -151,7 +151,7 @@ async def ledger(request: web.Request) -> web.Response:
     context, caller = request.app[CONTEXT], caller_with(request, Role.READ)
     payout_id, before, most = id_of(request), query.before(), query.limit()
     async with context.database.transaction() as connection:
-        await _require_visible(connection, payout_id, caller)
+        await require_visible(connection, payout_id, caller)
         found = await payout_views.ledger_of(connection, payout_id, before=before, most=most)
     return page(found.objects, cursor_of(found.before))
 
@@ -162,12 +162,12 @@ async def events(request: web.Request) -> web.Response:
     context, caller = request.app[CONTEXT], caller_with(request, Role.READ)
     payout_id, before, most = id_of(request), query.before(), query.limit()
     async with context.database.transaction() as connection:
-        await _require_visible(connection, payout_id, caller)
+        await require_visible(connection, payout_id, caller)
         found = await payout_views.events_of(connection, payout_id, before=before, most=most)
     return page(found.objects, cursor_of(found.before))
 
 
-async def _require_visible(connection: Connection, payout_id: UUID, caller: ApiToken) -> None:
+async def require_visible(connection: Connection, payout_id: UUID, caller: ApiToken) -> None:
     """Raise Problem 404 for a payout that is not there; another account's is not there for this caller."""
     account = await payout_views.account_of(connection, payout_id)
     if account is None or not caller.may_use(account):

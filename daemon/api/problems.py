@@ -25,6 +25,7 @@ STATUS_OF: Mapping[str, int] = {
     "not_found": 404,
     "method_not_allowed": 405,
     "invalid_state": 409,
+    "not_proved": 409,
     "too_large": 413,
     "unsupported_media_type": 415,
     "idempotency_key_reused": 422,

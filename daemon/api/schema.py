@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError
 
 from daemon.api.problems import Problem
-from daemon.api.strict_json import escaped, unstorable
+from daemon.api.strict_json import Number, escaped, unstorable
 from daemon.payouts.amounts import form_problem
 
 METADATA_MOST = 20  #: pairs
+WHOLE = re.compile("[1-9][0-9]{0,8}")
 HOUSE = "house:"  #: begins the names of the system's own accounts
 
 B = TypeVar("B", bound="Body")
@@ -49,12 +51,19 @@ def _payout(kind: str) -> str:
     return kind
 
 
+def _whole(value: object) -> object:
+    if isinstance(value, Number) and WHOLE.fullmatch(value.text):
+        return int(value.text)
+    raise ValueError("expected a whole number from 1 on")
+
+
 Name = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 Account = Annotated[Name, AfterValidator(_account)]
 Amount = Annotated[str, AfterValidator(_amount)]
 Reference = Annotated[str, StringConstraints(max_length=255)]
 Prose = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 PayoutId = Annotated[str, StringConstraints(max_length=64), AfterValidator(_uuid)]
+Version = Annotated[int, BeforeValidator(_whole)]
 Metadata = Annotated[
     dict[
         Annotated[str, StringConstraints(min_length=1, max_length=40)],
@@ -94,9 +103,15 @@ class BookingBody(Body):
 
 
 class ReasonBody(Body):
-    """POST /wallets/{name}/pause and /resume."""
+    """POST /wallets/{name}/pause and /resume, and most acts over a payout."""
 
     reason: Prose
+
+
+class RetryBody(ReasonBody):
+    """POST /payouts/{id}/retry: which version has failed."""
+
+    version: Version
 
 
 class AckBody(Body):

@@ -14,7 +14,7 @@ import orjson
 import structlog
 from aiohttp import web
 
-from daemon.api import accounts, incidents, payouts, wallets
+from daemon.api import accounts, actions, incidents, payouts, proof, wallets
 from daemon.api.auth import ApiToken, Gatekeeper
 from daemon.api.context import BODY_MOST, CALLER, CONTEXT, REQUEST_ID, Context
 from daemon.api.problems import Problem
@@ -98,7 +98,9 @@ def make_app(
         database=database, catalog=catalog, addresses=addresses, intake=intake, outbox=outbox, metrics=metrics
     )
     app[PROBE] = probe
-    app.add_routes([*_probe_routes(), *payouts.routes(), *accounts.routes(), *wallets.routes(), *incidents.routes()])
+    app.add_routes(_probe_routes())
+    for part in (payouts, proof, actions, accounts, wallets, incidents):
+        app.add_routes(part.routes())
     return app
 
 

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
+from daemon.cli import payout_acts
 from daemon.cli.api_client import Api, ApiRefused, add_json, add_paging, more, plain, refused, run_printing, table
 from daemon.cli.mistakes import MISUSED, CommandFailed
 
@@ -21,7 +22,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command group; its own subparsers are returned, for commands that live elsewhere."""
     parser = subparsers.add_parser(
         "payout",
-        help="order payouts and look at them",
+        help="order payouts, look at them, decide over them",
         description="Talks to the API at PAYOUTD_URL with PAYOUTD_TOKEN. "
         "Exit code 0: done; 1: refused or not reached; 2: called wrongly.",
     )
@@ -30,12 +31,13 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_list(commands)
     for name, run, says in (
         ("show", run_show, "show one payout"),
-        ("explain", run_explain, "one page: every step, attempt, node answer, transfer and ledger line, in time order"),
+        ("explain", run_explain, "one page: each step, attempt, node answer, proof, transfer, ledger line, by time"),
     ):
         one = commands.add_parser(name, help=says, description=says)
         one.add_argument("id", help="the payout's id")
         add_json(one)
         one.set_defaults(func=run)
+    payout_acts.register(commands, _lines)
     return commands
 
 
@@ -116,10 +118,12 @@ def run_explain(args: argparse.Namespace) -> int:
         page: dict[str, Any] = {"payout": api.get("payouts", args.id)}
         for part in ("events", "attempts", "transfers", "ledger"):
             page[part] = _all(api, args.id, part)
+        page["proof"] = api.get("payouts", args.id, "proof")
     except ApiRefused as error:
         return refused(args, error)
     history = [f"{at or '-':<27}  {plain(text)}" for at, text in sorted(_history(page), key=lambda line: line[0] or "")]
-    return run_printing(args, page, [*_lines(page["payout"]), "", *history])
+    head = [*_lines(page["payout"]), *payout_acts.verdict(page["proof"])]
+    return run_printing(args, page, [*head, "", *history])
 
 
 def _all(api: Api, payout_id: str, part: str) -> list[Any]:
@@ -157,6 +161,9 @@ def _history(page: Mapping[str, Any]) -> Iterable[tuple[str | None, str]]:
     for entry in page["ledger"]:
         proof = f", proof {entry['proof']['kind']}" if entry["proof"] else ""
         yield entry["at"], f"ledger {entry['kind']} {entry['amount']} {entry['asset']} of {entry['account']}{proof}"
+    for at, line in payout_acts.evidence(page["proof"]):
+        if not line.startswith("transfer "):  # told above
+            yield at, f"evidence: {line}"
 
 
 def _lines(payout: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from daemon.cli import adopt
+from daemon.cli import adopt, thaw
 from daemon.cli.api_client import Api, ApiRefused, add_json, refused, run_printing, table
 
 ALL = "*"
@@ -34,6 +34,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         add_json(one)
         one.set_defaults(func=run)
     adopt.register(commands)
+    thaw.register(commands)
 
 
 def run_list(args: argparse.Namespace) -> int:

@@ -21,7 +21,8 @@ AVAILABLE: Mapping[str, tuple[str, ...]] = {
     "kind of receiver": ("pagerduty", "webhook"),
     "detector": (
         "orphan_transfer", "duplicate_transfer", "transfer_mismatch", "missing_transfer", "near_duplicate",
-        "foreign_nonce", "db_behind_chain", "late_success", "reorged_payout", "stuck_payout", "coverage_gap", "review",
+        "foreign_nonce", "db_behind_chain", "late_success", "reorged_payout", "stuck_payout", "coverage_gap",
+        "node_disagreement", "review",
     ),
     "setting": (),
 }  # fmt: skip
@@ -33,8 +34,8 @@ PLANNED: Mapping[str, tuple[str, ...]] = {
     ),
     "kind of receiver": ("slack", "alertmanager"),
     "detector": (
-        "nonce_gap", "fee_cap_blocking", "ledger_mismatch", "finality_stalled", "node_disagreement",
-        "wallet_underfunded", "allowance_granted", "provider_mismatch",
+        "nonce_gap", "fee_cap_blocking", "ledger_mismatch", "finality_stalled", "wallet_underfunded",
+        "allowance_granted", "provider_mismatch",
     ),
     "setting": ("providers", "wallets of a provider", "policy.limits", "policy.approval", "heartbeat.url"),
 }  # fmt: skip

@@ -101,7 +101,11 @@ class FeesConfig(Section):
     """What may be paid for inclusion."""
 
     bump_after_blocks: int = setting(
-        3, unit="blocks", ge=1, le=10_000, reason="A transaction that waits longer is sent again with a higher fee."
+        3,
+        unit="blocks",
+        ge=1,
+        le=10_000,
+        reason="A transaction that waits longer will be sent again with a higher fee. Not used in this version yet.",
     )
     max_fee_gwei: float = setting(
         300.0,

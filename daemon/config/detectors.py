@@ -133,6 +133,9 @@ class DetectorsConfig(Section):
         StuckPayoutConfig(), reason="A payout that takes no step for longer than its state may last."
     )
     coverage_gap: CoverageGapConfig = setting(CoverageGapConfig(), reason="Blocks of a watched chain that stay unread.")
+    node_disagreement: DetectorConfig = setting(
+        DetectorConfig(), reason="Nodes that contradict one another on a final block or a nonce."
+    )
     review: DetectorConfig = setting(DetectorConfig(), reason="A payout that went into review and waits for a person.")
 
     @model_validator(mode="before")

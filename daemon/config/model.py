@@ -118,7 +118,7 @@ class Config(Section):
         unit="incidents",
         ge=1,
         le=10_000,
-        reason="More of one kind on one wallet within a minute become one message.",
+        reason="More of one kind on one wallet within a minute will become one message. Not used in this version yet.",
     )
 
     @model_validator(mode="before")

@@ -51,7 +51,7 @@ class Intake:
         """`desk` tells the births and opens the incidents."""
         self._database = database
         self._settings = settings
-        self._shop = Shop(catalog, settings.addresses, desk, settings.rules)
+        self.shop = Shop(catalog, settings.addresses, desk, settings.rules)  #: what acts over stored payouts go by too
         self._waiting: deque[Waiting] = deque()
         self._arrived = asyncio.Event()
 
@@ -63,7 +63,7 @@ class Intake:
         """
         if len(self._waiting) >= WAITING_MOST:
             return _unavailable("too many orders are waiting")
-        shop = self._shop
+        shop = self.shop
         resolved = resolve(order, catalog=shop.catalog, addresses=shop.addresses, policy=shop.rules.policy)
         answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((Member(order, resolved, self._settings.new_id()), answer))
@@ -112,7 +112,7 @@ class Intake:
     async def _store(self, members: Sequence[Member]) -> Sequence[Outcome | Exception]:
         """The outcomes of one transaction; when it fails for what is in it, of one transaction each."""
         try:
-            return await self._database.run(lambda connection: store(connection, members, self._shop))
+            return await self._database.run(lambda connection: store(connection, members, self.shop))
         except CommitUnknown as error:
             log.warning("intake.commit_unknown", orders=len(members), error=error)
             answer = _unavailable("it is unknown whether the order was stored; ask again with the same key")

@@ -100,6 +100,11 @@ async def end_review(connection: Connection, key: Key, *, reason: str) -> bool:
     return await SQL["end_review"].run(connection, key.payout_id, key.version, reason) == 1
 
 
+async def unmark(connection: Connection, key: Key) -> None:
+    """A version that a person has ended waits for nobody's judgement any more."""
+    await SQL["unmark"].run(connection, key.payout_id, key.version)
+
+
 async def standing_still(connection: Connection, *, limits_s: dict[str, float], most: int) -> list[asyncpg.Record]:
     """Open versions that took no step for longer than the limit of their state, oldest first."""
     return await SQL["standing_still"].rows(

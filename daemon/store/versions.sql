@@ -42,8 +42,12 @@ UPDATE payout_versions v SET waits_for = NULL, waits_since = NULL, updated_at = 
  WHERE v.payout_id = k.payout_id AND v.version = k.version AND v.status = 'signed';
 
 -- name: confirm(payout_id, version, transfer_id)
+-- A person's hold ends with it: there is nothing left to hold, and a later mark must not be kept out by it.
 UPDATE payout_versions
-   SET status = 'confirmed', transfer_id = $3, confirmed_at = now(), updated_at = now(), waits_for = NULL, waits_since = NULL
+   SET status = 'confirmed', transfer_id = $3, confirmed_at = now(), updated_at = now(), waits_for = NULL, waits_since = NULL,
+       review = NULLIF(review, 'operator'),
+       review_since = CASE WHEN review <> 'operator' THEN review_since END,
+       review_detail = CASE WHEN review <> 'operator' THEN review_detail END
  WHERE payout_id = $1 AND version = $2 AND status IN ('signed', 'broadcast');
 
 -- name: fail(payout_id, version, source, proof_id, code, detail)
@@ -62,6 +66,10 @@ UPDATE payout_versions SET review = $3, review_since = now(), review_detail = $4
 -- name: end_review(payout_id, version, reason)
 UPDATE payout_versions SET review = NULL, review_since = NULL, review_detail = NULL, updated_at = now()
  WHERE payout_id = $1 AND version = $2 AND review = $3;
+
+-- name: unmark(payout_id, version)
+UPDATE payout_versions SET review = NULL, review_since = NULL, review_detail = NULL
+ WHERE payout_id = $1 AND version = $2 AND status = 'failed' AND review IS NOT NULL;
 
 -- name: standing_still(created_s, signed_s, broadcast_s, most)
 SELECT p.payout_id, v.version, p.account, a.chain_id, a.contract, p.destination, p.amount, v.status, v.created_at,

@@ -60,7 +60,8 @@ CHAINS = (
     ),
 )
 SEED = """
-    INSERT INTO deployment (instance, system_identifier, timeline) VALUES ('test', 1, 1) ON CONFLICT DO NOTHING;
+    INSERT INTO deployment (instance, system_identifier, timeline)
+    SELECT 'test', system_identifier, timeline_now() FROM pg_control_system() ON CONFLICT DO NOTHING;
 """
 
 

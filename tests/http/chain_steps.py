@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID, uuid4
 
+from daemon.store import ledger, proofs
+from daemon.store.versions import Key
 from tests.http.api_world import ETHEREUM, World
 
 
@@ -13,13 +15,14 @@ async def adopt(world: World) -> None:
     await world.rows("UPDATE wallets SET next_nonce = 7, adopted_nonce = 7, adopted_block = 1 WHERE name = 'hot-1'")
 
 
-async def sign(world: World, payout_id: str, *, tx_id: str, nonce: int) -> int:
+async def sign(world: World, payout_id: str, *, tx_id: str, nonce: int, version: int = 1) -> int:
     """Bind a nonce of hot-1 and store an attempt; the attempt's id."""
     token_id = await world.value(
         "INSERT INTO tokens (wallet_id, kind, value, payout_id, version)"
-        " SELECT wallet_id, 'evm_nonce', $1, $2, 1 FROM wallets WHERE name = 'hot-1' RETURNING token_id",
+        " SELECT wallet_id, 'evm_nonce', $1, $2, $3 FROM wallets WHERE name = 'hot-1' RETURNING token_id",
         str(nonce),
         UUID(payout_id),
+        version,
     )
     attempt_id: int = await world.value(
         "INSERT INTO attempts (token_id, number, purpose, payload, payload_hash, chain_id, raw, tx_id, fees)"
@@ -63,28 +66,32 @@ async def land(
     return transfer_id
 
 
-async def confirm(world: World, payout_id: str, *, attempt_id: int, transfer_id: int) -> None:
+async def confirm(world: World, payout_id: str, *, attempt_id: int, transfer_id: int, version: int = 1) -> None:
     """Match the transfer and take the step to confirmed."""
     identity = UUID(payout_id)
     await world.rows(
         "INSERT INTO matches (transfer_id, attempt_id, payout_id, version, asset_id, destination, amount)"
-        " SELECT transfer_id, $2, $3, 1, asset_id, destination, amount FROM transfers WHERE transfer_id = $1",
+        " SELECT transfer_id, $2, $3, $4, asset_id, destination, amount FROM transfers WHERE transfer_id = $1",
         transfer_id,
         attempt_id,
         identity,
+        version,
     )
     await world.rows("UPDATE transfers SET result = 'matched' WHERE transfer_id = $1", transfer_id)
     await world.rows(
-        "UPDATE payout_versions SET status = 'confirmed', transfer_id = $2, confirmed_at = now() WHERE payout_id = $1",
+        "UPDATE payout_versions SET status = 'confirmed', transfer_id = $2, confirmed_at = now()"
+        " WHERE payout_id = $1 AND version = $3",
         identity,
         transfer_id,
+        version,
     )
     await world.rows(
         "INSERT INTO ledger_entries (kind, account, unit_id, amount, payout_id, version, transfer_id)"
         " SELECT 'settle', account, unit_id, amount, payout_id, version, $2 FROM ledger_entries"
-        " WHERE payout_id = $1 AND kind = 'reserve'",
+        " WHERE payout_id = $1 AND version = $3 AND kind = 'reserve'",
         identity,
         transfer_id,
+        version,
     )
 
 
@@ -97,6 +104,34 @@ async def pay(world: World, payout: dict[str, Any], *, tx_id: str = "0xfeed", no
         world, tx_id=tx_id, destination=payout["destination"].lower(), amount=int(payout["amount_base_units"])
     )
     await confirm(world, payout["id"], attempt_id=attempt_id, transfer_id=transfer_id)
+
+
+async def nonce_lost(world: World, payout_id: str, *, by: str = "0xother", block: int = 95) -> None:
+    """Another transaction holds the payout's nonce for good: proof, token closed, failed and released."""
+    identity = UUID(payout_id)
+    async with world.database.transaction() as connection:
+        await connection.execute(
+            "UPDATE tokens SET spent_tx = $2, spent_block = $3, spent_block_hash = '0xh', spent_ok = true,"
+            " spent_by = 'ours', spent_final = true WHERE payout_id = $1",
+            identity,
+            by,
+            block,
+        )
+        proof_id = await proofs.write(
+            connection,
+            Key(identity, 1),
+            shows="dead",
+            kind="nonce_spent_by_other",
+            evidence=[{"what": f"its nonce is spent by {by}", "tx": by, "block": block, "hash": "0xh", "node": "n1"}],
+        )
+        await connection.execute("UPDATE tokens SET proof_id = $2 WHERE payout_id = $1", identity, proof_id)
+        await connection.execute(
+            "UPDATE payout_versions SET status = 'failed', proof_id = $2, failure_code = 'nonce_used'"
+            " WHERE payout_id = $1",
+            identity,
+            proof_id,
+        )
+        await ledger.release(connection, Key(identity, 1), proof_id=proof_id)
 
 
 async def head(world: World, height: int) -> None:

@@ -17,6 +17,13 @@ NOWHERE = "00000000-0000-4000-8000-000000000000"
 RIGHTS: tuple[tuple[str, str, Any, set[str]], ...] = (
     ("GET", "/payouts", None, {"reader", "operator", "treasurer", "admin", "backend"}),
     ("GET", f"/payouts/{NOWHERE}", None, {"reader", "operator", "treasurer", "admin", "backend"}),
+    ("GET", f"/payouts/{NOWHERE}/proof", None, {"reader", "operator", "treasurer", "admin", "backend"}),
+    ("POST", f"/payouts/{NOWHERE}/cancel", BODY, {"operator", "admin"}),
+    ("POST", f"/payouts/{NOWHERE}/hold", BODY, {"operator", "admin"}),
+    ("POST", f"/payouts/{NOWHERE}/release-review", BODY, {"treasurer", "admin"}),
+    ("POST", f"/payouts/{NOWHERE}/close", BODY, {"treasurer", "admin"}),
+    # Which version a submitter may retry is tests/http/test_retry.py's matter.
+    ("POST", f"/payouts/{NOWHERE}/retry", {**BODY, "version": 1}, {"treasurer", "admin", "backend", "writer"}),
     ("GET", "/transfers", None, {"reader", "operator", "treasurer", "admin", "backend"}),
     ("GET", "/wallets", None, {"reader", "operator", "treasurer", "admin", "backend"}),
     ("GET", "/incidents", None, {"reader", "operator", "treasurer", "admin", "backend"}),
@@ -129,7 +136,7 @@ async def test_probes_need_no_token(world: World) -> None:
         ("DELETE", "/api/v1/payouts", "backend", 405, "method_not_allowed"),
         ("GET", "/api/v1/payouts/abc", "backend", 404, "not_found"),
         ("POST", "/api/v1/payouts/batch", "backend", 405, "method_not_allowed"),
-        ("POST", f"/api/v1/payouts/{NOWHERE}/cancel", "admin", 404, "not_found"),
+        ("POST", f"/api/v1/payouts/{NOWHERE}/approve", "admin", 404, "not_found"),
         ("GET", "/api/v1/payouts?what=1", "backend", 400, "invalid_request"),
         ("GET", "/livez", None, 200, None),
     ],

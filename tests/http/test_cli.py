@@ -94,7 +94,45 @@ async def test_explain_tells_everything_in_time_order_and_no_terminal_tricks(wor
         assert said in out
     assert out.index("payout.created") < out.index("attempt payment")
     assert "\x1b" not in out
-    assert json.loads(as_json).keys() == {"payout", "events", "attempts", "transfers", "ledger"}
+    assert "pay again?    NO" in out
+    assert json.loads(as_json).keys() == {"payout", "events", "attempts", "transfers", "ledger", "proof"}
+
+
+async def test_a_payout_is_held_released_cancelled_retried_and_closed(world: World, shell: Shell) -> None:
+    await world.credit("5")
+    payout_id = (await world.order()).body["id"]
+    because = ("--reason", "asked by phone")
+
+    ran = [
+        await shell("payout", *words, *because)
+        for words in (
+            ("hold", payout_id),
+            ("release-review", payout_id),
+            ("cancel", payout_id),
+            ("cancel", payout_id),
+            ("retry", payout_id, "--version", "1"),
+            ("retry", payout_id, "--version", "1", "--json"),
+            ("cancel", payout_id),
+            ("close", payout_id),
+        )
+    ]
+    refused = await shell("payout", "retry", payout_id, "--version", "2", *because)
+    code, proof, _ = await shell("payout", "proof", payout_id)
+    _, as_json, _ = await shell("payout", "proof", payout_id, "--json")
+    _, explained, _ = await shell("payout", "explain", payout_id)
+
+    assert [one[0] for one in ran] == [0] * 8
+    assert "created (review: operator)" in ran[0][1]
+    assert "failed" in ran[3][1]
+    assert json.loads(ran[5][1])["version"] == 2
+    assert (refused[0], refused[1]) == (1, "")
+    assert refused[2].startswith("payoutd: invalid_state: version 2 is closed")
+    assert code == 0
+    assert "not paid, and nothing signed for it can ever land" in proof
+    assert "pay again?    yes" in proof
+    assert json.loads(as_json)["verdict"] == "cannot_land"
+    for version in (1, 2):
+        assert f"version {version} dead, by proof never_bound: cancelled by admin" in explained
 
 
 async def test_an_incident_is_seen_noted_and_resolved(world: World, shell: Shell) -> None:
