@@ -37,10 +37,19 @@ SELECT v.payout_id, v.version, v.status, v.created_at, v.confirmed_at, v.reverse
   JOIN wallets w ON w.wallet_id = t.wallet_id
   JOIN payouts p ON p.payout_id = v.payout_id
   JOIN assets a ON a.asset_id = p.asset_id
- WHERE v.status = 'confirmed' AND v.review IS NULL AND v.reversal_proof_id IS NULL AND t.chain_id = $1 AND NOT t.canonical;
+ WHERE v.status = 'confirmed' AND v.review IS DISTINCT FROM 'reorged' AND v.reversal_proof_id IS NULL
+   AND t.chain_id = $1 AND NOT t.canonical
+   AND NOT EXISTS (SELECT FROM incidents i WHERE i.kind = 'reorged_payout' AND i.state <> 'resolved'
+                    AND i.subject = v.payout_id || ':' || v.version);
 
 -- name: returned(chain_id)
 SELECT v.payout_id, v.version
   FROM payout_versions v
   JOIN transfers t ON t.transfer_id = v.transfer_id
- WHERE v.status = 'confirmed' AND v.review = 'reorged' AND t.chain_id = $1 AND t.canonical AND t.dead_final;
+ WHERE v.status = 'confirmed' AND v.review = 'reorged' AND t.chain_id = $1 AND t.canonical AND t.dead_final
+UNION
+SELECT v.payout_id, v.version
+  FROM incidents i
+  JOIN payout_versions v ON v.payout_id = i.payout_ids[1] AND i.subject = v.payout_id || ':' || v.version
+  JOIN transfers t ON t.transfer_id = v.transfer_id
+ WHERE i.kind = 'reorged_payout' AND i.state <> 'resolved' AND t.chain_id = $1 AND t.canonical AND t.dead_final;

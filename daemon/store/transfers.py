@@ -68,9 +68,11 @@ async def unmark_above(connection: Connection, *, chain_id: str, fork: int) -> l
     return await SQL["unmark_above"].rows(connection, chain_id, fork)
 
 
-async def mark_final(connection: Connection, *, chain_id: str, paid: int, proven: int) -> int:
-    """Transfers up to `paid` are final as payments; up to `proven`, for proofs of death too."""
-    return await SQL["mark_final"].run(connection, chain_id, paid, proven)
+async def mark_final(
+    connection: Connection, *, chain_id: str, wallet_ids: Sequence[int], paid: int, proven: int
+) -> int:
+    """Transfers of these wallets up to `paid` are final as payments; up to `proven`, for proofs of death too."""
+    return await SQL["mark_final"].run(connection, chain_id, list(wallet_ids), paid, proven)
 
 
 async def pending(connection: Connection, *, chain_id: str, most: int) -> list[Pending]:
@@ -113,6 +115,11 @@ async def match(connection: Connection, found: Pending, *, payout_id: UUID, vers
     return await SQL["match"].run(connection, found.transfer_id, found.attempt_id, payout_id, version) == 1
 
 
+async def has_match(connection: Connection, *, payout_id: UUID, version: int) -> bool:
+    """Whether a transfer matches this version, on the chain or not."""
+    return await SQL["live_match"].one(connection, payout_id, version) is not None
+
+
 async def void_match(connection: Connection, *, payout_id: UUID, version: int, proof_id: int) -> bool:
     """What matched this version has left the chain for good, by this proof; whether there was such a match."""
     return await SQL["void_match"].run(connection, payout_id, version, proof_id) == 1
@@ -124,9 +131,11 @@ async def at_positions(connection: Connection, *, chain_id: str, tx_id: str) -> 
     return [transfer_of(row) for row in rows]
 
 
-async def in_range(connection: Connection, *, chain_id: str, first: int, last: int) -> set[tuple[str, int, str]]:
-    """(transaction id, position, block hash) of every canonical transfer in these blocks."""
-    rows = await SQL["in_range"].rows(connection, chain_id, first, last)
+async def in_range(
+    connection: Connection, *, chain_id: str, wallet_ids: Sequence[int], first: int, last: int
+) -> set[tuple[str, int, str]]:
+    """(transaction id, position, block hash) of every canonical transfer of these wallets in these blocks."""
+    rows = await SQL["in_range"].rows(connection, chain_id, list(wallet_ids), first, last)
     return {(row["tx_id"], row["position"], row["block_hash"]) for row in rows}
 
 

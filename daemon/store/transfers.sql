@@ -18,10 +18,10 @@ RETURNING tx_id, position;
 -- name: unmark_above(chain_id, fork)
 UPDATE transfers SET canonical = false WHERE chain_id = $1 AND block > $2 AND canonical RETURNING transfer_id, result;
 
--- name: mark_final(chain_id, paid, proven)
+-- name: mark_final(chain_id, wallet_ids, paid, proven)
 -- What is final for a proof is final for a payment, so that only the unsettled ones need be looked at.
-UPDATE transfers SET final = final OR block <= $2, dead_final = dead_final OR block <= $3
- WHERE chain_id = $1 AND canonical AND NOT dead_final AND (NOT final AND block <= $2 OR block <= $3);
+UPDATE transfers SET final = final OR block <= $3, dead_final = dead_final OR block <= $4
+ WHERE chain_id = $1 AND wallet_id = ANY ($2::bigint[]) AND canonical AND NOT dead_final AND (NOT final AND block <= $3 OR block <= $4);
 
 -- name: pending(chain_id, most)
 SELECT t.transfer_id, t.wallet_id, t.asset_id, t.tx_id, t.position, t.sender, t.contract, t.destination, t.amount, t.tx_sender,
@@ -81,11 +81,15 @@ INSERT INTO matches (transfer_id, attempt_id, payout_id, version, asset_id, dest
 SELECT t.transfer_id, $2, $3, $4, t.asset_id, t.destination, t.amount FROM transfers t WHERE t.transfer_id = $1
 ON CONFLICT DO NOTHING;
 
+-- name: live_match(payout_id, version)
+SELECT transfer_id FROM matches WHERE payout_id = $1 AND version = $2 AND void_proof_id IS NULL;
+
 -- name: void_match(payout_id, version, proof_id)
 UPDATE matches SET void_proof_id = $3 WHERE payout_id = $1 AND version = $2 AND void_proof_id IS NULL;
 
 -- name: at_positions(chain_id, tx_id)
 SELECT * FROM transfers WHERE chain_id = $1 AND tx_id = $2 AND canonical ORDER BY position;
 
--- name: in_range(chain_id, first, last)
-SELECT tx_id, position, block_hash FROM transfers WHERE chain_id = $1 AND block BETWEEN $2 AND $3 AND canonical;
+-- name: in_range(chain_id, wallet_ids, first, last)
+SELECT tx_id, position, block_hash FROM transfers
+ WHERE chain_id = $1 AND wallet_id = ANY ($2::bigint[]) AND block BETWEEN $3 AND $4 AND canonical;

@@ -122,8 +122,10 @@ class Confirm:
         proof_id = await proofs.write(connection, one.key, shows="dead", kind=kind, evidence=evidence)
         if not await tokens.close(connection, token_id=one.token_id, proof_id=proof_id):
             raise AssertionError(f"token {one.token_id} of an open version was closed already")
-        gone = await proofs.write(connection, one.key, shows="displaced", kind="displaced", evidence=evidence)
-        await transfers.void_match(connection, payout_id=one.key.payout_id, version=one.key.version, proof_id=gone)
+        if await transfers.has_match(connection, payout_id=one.key.payout_id, version=one.key.version):
+            # Its transfer was seen once and has left the chain for good.
+            gone = await proofs.write(connection, one.key, shows="displaced", kind="displaced", evidence=evidence)
+            await transfers.void_match(connection, payout_id=one.key.payout_id, version=one.key.version, proof_id=gone)
         source = PayoutState(state["status"])
         await versions.fail(connection, one.key, source, proof_id=proof_id, code=code, detail=detail)
         await ledger.release(connection, one.key, proof_id=proof_id)
