@@ -38,7 +38,8 @@ async def prepare(nodes: Nodes, order: Order, *, fees: FeeSettings) -> Prepared 
     cap = cap_of(
         max_fee=fees.max_fee,
         gas_limit=gas_limit,
-        native_amount=order.amount if order.contract == NATIVE else None,
+        # Nothing is paid by a filler, and no share of nothing would ever be mined.
+        native_amount=order.amount or None if order.contract == NATIVE else None,
         share=None if fees.max_share is None else Fraction(fees.max_share),
     )
     offer = await _offer(fresh, cap=cap)

@@ -15,10 +15,15 @@ async def all_of(works: Iterable[Awaitable[T]]) -> list[T]:
     A bare `gather` raises at the first error and leaves the others running: their answers would
     be written, and their messages sent, beside those of the next round.
     """
-    results = await asyncio.gather(*works, return_exceptions=True)
+    results = await asyncio.gather(*(_boxed(work) for work in works), return_exceptions=True)
     done: list[T] = []
     for result in results:
         if isinstance(result, BaseException):
             raise result
-        done.append(result)
+        done.append(result[0])
     return done
+
+
+async def _boxed(work: Awaitable[T]) -> tuple[T]:
+    """The result in a box: an error that somebody returns as a value is not one that was raised."""
+    return (await work,)

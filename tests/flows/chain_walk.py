@@ -35,9 +35,7 @@ class Walk:
     def paid(self, destination: str, *, contract: str | None = None) -> list[Moved]:
         """The transfers to one address."""
         return [
-            one
-            for one in self.transfers
-            if one.destination == destination.lower() and contract in (None, one.contract)
+            one for one in self.transfers if one.destination == destination.lower() and contract in (None, one.contract)
         ]
 
     def count_by_destination(self) -> Counter[str]:

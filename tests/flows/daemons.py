@@ -24,6 +24,7 @@ from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 30.0
+LINES_SHOWN = 30
 
 
 @dataclass(slots=True)
@@ -54,7 +55,8 @@ async def running(world: World, *, credit: bool = True, options: Options | None 
         async with asyncio.TaskGroup() as group, _listening(logs):
             started: asyncio.Future[tuple[Daemon, int]] = asyncio.get_running_loop().create_future()
             task = group.create_task(_run(world.config(), options or Options(), started))
-            await asyncio.wait([task, started], return_when=asyncio.FIRST_COMPLETED)
+            waited: list[asyncio.Future[Any]] = [task, started]
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             if not started.done():
                 return  # the group raises what ended the task
             daemon, port = started.result()
@@ -165,6 +167,10 @@ async def spawned(world: World, *, config: Path | None = None) -> AsyncIterator[
             group.create_task(process.read())
             api = await stack.enter_async_context(Api(await process.port()))
             await api.credit()
-            yield process, api
+            try:
+                yield process, api
+            except BaseException:
+                print(*process.lines[-LINES_SHOWN:], sep="\n")  # the end of its log explains most failures
+                raise
     except BaseExceptionGroup as errors:
         raise _first(errors) from None

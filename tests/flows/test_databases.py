@@ -202,3 +202,36 @@ async def test_the_command_migrate_init_prepares_a_database_that_run_then_accept
     assert "Traceback" not in why
     assert prepared == 0
     assert status == 200
+
+
+async def test_a_wallet_with_payouts_on_their_way_cannot_be_dropped_from_the_config(world: World) -> None:
+    """dangers R28: nobody would re-send, watch and confirm them; `retired` is the way."""
+    await world.add_wallet("second")
+    async with running(world) as one:
+        made = await one.api.submit("on its way", wallet="hot")
+        await one.api.until(made["id"], "broadcast")
+    dropped = world.settings["wallets"].pop("hot")
+
+    with pytest.raises(StartRefused, match="retired: true"):
+        async with running(world):
+            pass
+
+    world.settings["wallets"]["hot"] = {**dropped, "retired": True}
+    async with running(world) as one:
+        later = await one.api.submit("later", destination=STRANGER)
+        await one.api.until(later["id"], "broadcast")
+        await world.settle()
+        await one.api.until_all([made["id"], later["id"]], "confirmed")
+    walked = await world.walk()
+    assert len(walked.nonces(world.address("hot"))) == len(walked.nonces(world.address("second"))) == 1
+
+
+async def test_a_token_whose_decimals_the_config_changes_is_refused(world: World) -> None:
+    """dangers R28: a stored asset never changes."""
+    async with running(world):
+        pass
+    world.network["assets"]["USDC"]["decimals"] = 18
+
+    with pytest.raises(StartRefused, match="decimals"):
+        async with running(world):
+            pass

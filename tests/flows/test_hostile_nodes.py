@@ -7,7 +7,19 @@ from pathlib import Path
 import pytest
 
 from chains.errors import ChainError
-from chains.evm.faults import ANY_METHOD, Change, DropResponse, Error, Fault, Json, Raw, Result, Rule, Truncated, WrongId
+from chains.evm.faults import (
+    ANY_METHOD,
+    Change,
+    DropResponse,
+    Error,
+    Fault,
+    Json,
+    Raw,
+    Result,
+    Rule,
+    Truncated,
+    WrongId,
+)
 from daemon.opening import StartRefused
 from tests.flows.api_client import PAYEE, address
 from tests.flows.clockwork import hurry
@@ -185,9 +197,7 @@ async def test_an_honest_node_beside_a_hostile_one_is_enough(tmp_path: Path, dat
     async with open_world(tmp_path, database_dsn, nodes=2) as world:
         async with running(world) as one:
             world.proxies[0].on(ANY_METHOD, Raw(b"<html>"))
-            ids = [
-                (await one.api.submit(f"beside-{number}", destination=address(number)))["id"] for number in range(3)
-            ]
+            ids = [(await one.api.submit(f"beside-{number}", destination=address(number)))["id"] for number in range(3)]
             await one.api.until_all(ids, "broadcast")
             await world.settle()
             await one.api.until_all(ids, "confirmed")

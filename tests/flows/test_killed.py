@@ -40,7 +40,9 @@ async def recovers(world: World, payout_id: str) -> None:
     assert await number(world.dsn, "SELECT count(*) FROM attempts") == 1
 
 
-@pytest.mark.parametrize(("table", "where"), [("tokens", "before the nonce is bound"), ("attempts", "before the commit")])
+@pytest.mark.parametrize(
+    ("table", "where"), [("tokens", "before the nonce is bound"), ("attempts", "before the commit")]
+)
 async def test_killed_inside_the_signing_transaction_nothing_was_signed_and_one_nonce_is_used(
     world: World, table: str, where: str
 ) -> None:

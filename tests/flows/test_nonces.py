@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from chains.evm.faults import DropResponse
 from tests.flows.api_client import address
 from tests.flows.clockwork import hurry
@@ -56,25 +54,17 @@ async def test_no_more_than_max_in_flight_are_signed_and_the_rest_follow_when_bl
             return len(waiting) == 5 and await world.in_pool() == 3
 
         await eventually(three_wait_in_the_pool)
-        await mine_until_confirmed(world, one.api.until_all(made, "confirmed"))
 
-    assert (await world.walk()).nonces(world.address()) == list(range(8))
-
-
-async def mine_until_confirmed(world: World, confirmed: object) -> None:
-    """Mine a block whenever transactions wait, until all that is waited for has happened."""
-    async with asyncio.TaskGroup() as group:
-        waiting = group.create_task(confirmed)  # type: ignore[arg-type]
-
-        async def mined() -> bool:
+        async def all_mined() -> bool:
             if await world.in_pool():
                 await world.mine()
-            elif await world.nonce() == 8:
-                await world.settle()
-                return True
-            return waiting.done()
+            return await world.nonce() == len(made)
 
-        await eventually(mined, timeout_s=40)
+        await eventually(all_mined, timeout_s=40)
+        await world.settle()
+        await one.api.until_all(made, "confirmed")
+
+    assert (await world.walk()).nonces(world.address()) == list(range(8))
 
 
 async def test_a_payout_from_a_second_wallet_is_signed_by_that_wallets_key_alone(world: World) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 
-from chains.evm.address import address_bytes
 from chains.evm.devnet import ETHER
 from chains.evm.faults import DropResponse
 from tests.flows.api_client import PAYEE, address
 from tests.flows.daemons import running
-from tests.flows.world import World
+from tests.flows.world import World, words
 from tests.http.bad_receiver import BadReceiver
 from tests.rails.evm_fixtures import CODE, SPOOFED
 from tests.waiting import eventually
@@ -17,17 +16,7 @@ from tests.waiting import eventually
 SEND = "eth_sendRawTransaction"
 THIEF = "0x" + "7f" * 20
 STRANGER = "0x" + "5e" * 20
-TRANSFER_FROM = bytes.fromhex("23b872dd")
-APPROVE = bytes.fromhex("095ea7b3")
 SECONDS = 5.0  #: not minutes
-
-
-def words(*values: str | int) -> bytes:
-    """Arguments of a call."""
-    return b"".join(
-        address_bytes(value).rjust(32, b"\0") if isinstance(value, str) else value.to_bytes(32, "big")
-        for value in values
-    )
 
 
 def normal(shown: str) -> str:
@@ -83,16 +72,13 @@ async def test_the_chains_own_coin_leaving_without_a_row_is_an_orphan_too(world:
 async def test_a_withdrawal_by_an_allowance_is_seen_though_the_wallet_sent_no_transaction(world: World) -> None:
     """cases/evm.md T45: the outgoing side is watched, by the sender's topic."""
     await world.chain.fund(STRANGER, ETHER)
-    await world.chain.send_as(world.address(), to=world.token, data=APPROVE + words(STRANGER, 2**256 - 1))
-    await world.mine()
+    await world.allow(STRANGER)
     world.network["watch_from"] = await world.head() + 1
     world.settings["wallets"]["hot"]["signer"] = "none"
     world.settings["detectors"] = {"orphan_transfer": {"grace_s": 0}}
 
     async with running(world, credit=False) as one:
-        drained = await world.chain.send_as(
-            STRANGER, to=world.token, data=TRANSFER_FROM + words(world.address(), THIEF, 5_000_000)
-        )
+        drained = await world.drain(STRANGER, destination=THIEF, amount=5_000_000)
         await world.mine()
         (orphan,) = await one.api.until_incident("orphan_transfer")
         (seen,) = await one.api.transfers(wallet="hot")
@@ -180,7 +166,7 @@ async def test_fake_and_empty_transfers_in_the_wallets_name_page_nobody(world: W
         world.tell(pager)
         async with running(world) as one:
             await world.chain.send_as(STRANGER, to=fake, data=bytes(4) + words(PAYEE, 10**9))
-            await world.chain.send_as(STRANGER, to=world.token, data=TRANSFER_FROM + words(world.address(), THIEF, 0))
+            await world.drain(STRANGER, destination=THIEF, amount=0)
             await world.mine()
 
             async def both_recorded() -> bool:
@@ -219,3 +205,64 @@ async def test_a_transfer_of_a_watch_only_wallet_is_an_orphan_once_its_grace_is_
     assert during == []
     assert (orphan["wallet"], orphan["tx_hashes"]) == ("cold", [moved])
     assert foreign == [], "nobody expects the nonces of a wallet whose key is elsewhere"
+
+
+async def test_a_new_order_equal_to_an_unexplained_transfer_waits_for_a_person(world: World) -> None:
+    """dangers R1 (4): somebody may have paid it by hand; it goes to review maybe_already_paid and is not signed."""
+    await world.add_wallet("cold", signs=False)
+    world.settings["detectors"] = {"orphan_transfer": {"grace_s": 0}}
+
+    async with running(world) as one:
+        await world.steal(destination=PAYEE, amount=1_500_000, wallet="cold")
+        await world.mine()
+        await one.api.until_incident("orphan_transfer")
+        made = await one.api.submit("paid by hand?")
+        other = await one.api.submit("another", destination=address(1))
+        await one.api.until(other["id"], "broadcast")
+        await world.settle()
+        await one.api.until(other["id"], "confirmed")
+        shown = await one.api.payout(made["id"])
+
+    assert (shown["status"], shown["review"]["reason"]) == ("created", "maybe_already_paid")
+    assert len((await world.walk()).paid(PAYEE)) == 1
+
+
+async def test_after_a_theft_the_wallet_pays_again_once_a_person_has_explained_it_and_resumed(world: World) -> None:
+    """Pause and open incident each forbid signing; both ended, the next nonce is the chain's."""
+    async with running(world) as one:
+        await world.steal(destination=THIEF, amount=5)
+        await world.mine()
+        found = [*await one.api.until_incident("orphan_transfer"), *await one.api.until_incident("foreign_nonce")]
+        made = await one.api.submit("later")
+        await one.api.post("wallets/hot/resume", {"reason": "a treasury transfer"})
+        resolution = {"resolution": "explained", "note": "a treasury transfer by hand"}
+        for incident in found:
+            assert (await one.api.post(f"incidents/{incident['id']}/resolve", resolution)).status == 200
+        await one.api.until(made["id"], "broadcast")
+        await world.settle()
+        ended = await one.api.until(made["id"], "confirmed")
+
+    assert ended["nonce"] == 1
+    assert (await world.walk()).nonces(world.address()) == [0, 1]
+
+
+async def test_an_incident_that_a_person_resolved_does_not_open_again(world: World) -> None:
+    """dangers R18: an event is told once for ever."""
+    async with BadReceiver() as pager:
+        world.tell(pager)
+        await world.add_wallet("cold", signs=False)
+        world.settings["detectors"] = {"orphan_transfer": {"grace_s": 0}}
+        async with running(world) as one:
+            await world.steal(destination=THIEF, amount=5, wallet="cold")
+            await world.mine()
+            (orphan,) = await one.api.until_incident("orphan_transfer")
+            await one.api.post(f"incidents/{orphan['id']}/resolve", {"resolution": "explained", "note": "known"})
+            await world.settle()
+            await one.api.until_scanned("cold", await world.head())
+            one.ring("reconcile:ethereum", "finalise:ethereum")
+            await pager.got(2)
+            (again,) = await one.api.incidents("orphan_transfer")
+        actions = [one.json["event_action"] for one in pager.received]
+
+    assert again["state"] == "resolved"
+    assert actions == ["trigger", "resolve"]

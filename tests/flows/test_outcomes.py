@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from chains.evm.devnet import ETHER, MINTER, keccak
+from chains.evm.devnet import ETHER, MINTER
 from daemon.opening import StartRefused
 from tests.flows.api_client import PAYEE
+from tests.flows.clockwork import age
 from tests.flows.daemons import running
 from tests.flows.world import World
 
-SET_PAUSED = keccak(b"setPaused(bool)")[:4].hex()
+SET_PAUSED = "16c38b3c"  # setPaused(bool)
 
 
 async def pause_the_token_first(world: World) -> None:
@@ -149,3 +150,30 @@ async def test_a_payout_of_the_chains_own_coin_is_paid_and_confirmed_with_its_tr
     (paid,) = (await world.walk()).paid(PAYEE)
     assert (paid.contract, paid.amount) == ("", 125 * ETHER // 100)
     assert balance == {"available": "3.75", "reserved": "0", "settled": "1.25"}
+
+
+async def test_a_token_without_a_return_value_passes_the_dry_run_and_is_confirmed(world: World) -> None:
+    """cases/evm.md T53, as old USDT from the first call on."""
+    contract = await world.list_odd_token("OLD", "noreturn")
+
+    async with running(world) as one:
+        await one.api.credit(asset="OLD", amount="10")
+        made = await one.api.submit("old", asset="OLD")
+        await one.api.until(made["id"], "broadcast")
+        await world.settle()
+        await one.api.until(made["id"], "confirmed")
+
+    assert [paid.contract for paid in (await world.walk()).paid(PAYEE)] == [contract]
+
+
+async def test_a_payout_that_lands_three_days_after_it_was_ordered_is_matched(world: World) -> None:
+    """dangers R12: what a transfer belongs to is looked up by key, not within a window."""
+    async with running(world) as one:
+        made = await one.api.submit("old order")
+        await one.api.until(made["id"], "broadcast")
+        await age(world.dsn, days=3)
+        await world.settle()
+        await one.api.until(made["id"], "confirmed")
+        kinds = {incident["kind"] for incident in await one.api.incidents()}
+
+    assert kinds <= {"stuck_payout"}

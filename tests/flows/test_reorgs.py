@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from chains.evm.devnet import ETHER
+from chains.evm.faults import DropResponse
 from tests.flows.api_client import PAYEE
 from tests.flows.daemons import Running, running
 from tests.flows.world import World, open_world
@@ -82,7 +83,7 @@ async def another_log_first(world: World) -> None:
 async def test_a_confirmed_payout_whose_transaction_left_the_chain_stays_confirmed_in_review_and_comes_back(
     tmp_path: Path, database_dsn: str
 ) -> None:
-    """dangers R5: the duty to re-send belongs to the token; incident reorged_payout, resolved when it is final again."""
+    """dangers R5: the duty to re-send belongs to the token; the incident resolves when it is final again."""
     async with open_world(tmp_path, database_dsn, slots_in_epoch=4) as world:
         world.network["finality"] = {"confirmations": 1}
         async with running(world) as one:
@@ -144,3 +145,34 @@ async def test_an_orphan_whose_block_left_the_chain_stays_open(world: World) -> 
         (orphan,) = await one.api.incidents("orphan_transfer")
 
     assert orphan["state"] == "open"
+
+
+async def test_a_confirmed_payout_whose_nonce_another_transaction_took_after_a_reorg_is_not_paid_again_by_itself(
+    tmp_path: Path, database_dsn: str
+) -> None:
+    """The key was used on the new fork: confirmed stays, in review, with both incidents; nothing new is signed."""
+    async with open_world(tmp_path, database_dsn, slots_in_epoch=4) as world:
+        world.network["finality"] = {"confirmations": 1}
+        async with running(world) as one:
+            made = await one.api.submit("displaced")
+            await one.api.until(made["id"], "broadcast")
+            await world.mine()
+            await one.api.until(made["id"], "confirmed")
+            world.proxy.on(SEND, DropResponse(forward=False))
+            await world.reorg(1)
+            await world.steal(destination=STRANGER, amount=3)
+            await world.mine()
+            await one.api.until_review(made["id"], "reorged")
+            await one.api.until_incident("foreign_nonce")
+            world.proxy.heal()
+            await world.mine(10)
+            await one.api.until_scanned("hot", await world.head())
+            ended = await one.api.payout(made["id"])
+            (reorged,) = await one.api.incidents("reorged_payout")
+
+        walked = await world.walk()
+
+    assert (ended["status"], ended["review"]["reason"]) == ("confirmed", "reorged")
+    assert reorged["state"] == "open"
+    assert walked.paid(PAYEE) == []
+    assert walked.nonces(world.address()) == [0]

@@ -9,7 +9,7 @@ import pytest
 from chains.evm.faults import DropResponse
 from tests.conftest import Databases
 from tests.flows.api_client import PAYEE, address
-from tests.flows.clockwork import number
+from tests.flows.clockwork import expire_leases, hurry, number
 from tests.flows.daemons import running, spawned
 from tests.flows.world import WEBHOOK_SECRET, World
 from tests.http.bad_receiver import BadReceiver, answers
@@ -34,10 +34,14 @@ def told(pager: BadReceiver) -> list[tuple[str, str]]:
 async def swept(world: World, *, rounds: int = 2) -> None:
     """Run a daemon on the world until it has looked at everything that often, and told what there was to tell."""
     async with running(world) as one:
+        pulse = one.daemon.supervisor.pulses["sweep"]
         for _ in range(rounds):
-            looked = one.daemon.supervisor.pulses["sweep"].last_success or 0.0
+
+            def looked(before: float = pulse.last_success or 0.0) -> bool:
+                return (pulse.last_success or 0.0) > before
+
             one.ring("sweep")
-            await eventually(lambda before=looked: (one.daemon.supervisor.pulses["sweep"].last_success or 0.0) > before)
+            await eventually(looked)
         await one.api.until_scanned("hot", await world.head())
 
         async def quiet() -> bool:
@@ -129,11 +133,13 @@ async def test_a_page_that_was_due_when_the_daemon_was_killed_is_delivered_after
         await api.until_incident("orphan_transfer")
         await pager.got(1)
         await process.kill()
+    await expire_leases(world.dsn)
     refused = len(pager.received)
 
     async with running(world, credit=False):
 
         async def delivered() -> bool:
+            await hurry(world.dsn)
             return await undelivered(world) == 0
 
         await eventually(delivered, timeout_s=60)

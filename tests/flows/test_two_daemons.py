@@ -70,6 +70,7 @@ async def test_a_worker_that_was_stopped_while_signing_signs_nothing_after_anoth
             failures = zombie.count("loop.failed")
             zombie.send_signal(signal.SIGCONT)
             await eventually(lambda: zombie.count("loop.failed") > failures, what="the zombie's write fails")
+            assert zombie.count("loop.bug") == 0
             again = await other.submit("after", destination="0x" + "a1" * 20)
             await other.until(again["id"], "broadcast")
             await world.settle()

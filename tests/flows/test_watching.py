@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from chains.evm.faults import ANY_METHOD, Hang, Stale
+from chains.evm.devnet import ETHER
+from chains.evm.faults import ANY_METHOD, Hang, Result, Stale
 from tests.flows.api_client import address
 from tests.flows.daemons import Running, running
 from tests.flows.world import World, open_world
 from tests.waiting import eventually
 
 COUNT = 20
+STRANGER = "0x" + "5e" * 20
 
 
 async def move_and_mine(world: World, numbers: range, *, wallet: str = "cold") -> list[str]:
@@ -129,3 +131,19 @@ async def test_while_reading_lags_behind_the_head_nothing_is_signed(world: World
         await one.api.until(made["id"], "broadcast")
         await world.settle()
         await one.api.until(made["id"], "confirmed")
+
+
+async def test_a_node_that_hides_its_logs_hides_no_transfer(tmp_path: Path, database_dsn: str) -> None:
+    """Promise 3: headers and a second node contradict it. By allowance, so that no transaction of the wallet tells."""
+    async with open_world(tmp_path, database_dsn, nodes=2) as world:
+        await world.add_wallet("cold", signs=False)
+        await world.chain.fund(STRANGER, ETHER)
+        await world.allow(STRANGER, wallet="cold")
+        world.settings["detectors"] = {"orphan_transfer": {"grace_s": 0}}
+        world.proxies[0].on("eth_getLogs", Result([], forward=False))
+        async with running(world) as one:
+            drained = await world.drain(STRANGER, destination=address(1), amount=5, wallet="cold")
+            await world.settle()
+            (orphan,) = await one.api.until_incident("orphan_transfer")
+
+        assert orphan["tx_hashes"] == [drained]

@@ -12,6 +12,7 @@ import yaml
 
 from chains.evm.address import address_bytes
 from chains.evm.devnet import CHAIN_ID, ETHER, MINTER, Devnet
+from chains.evm.fault_proxy import FaultProxy
 from chains.signers.local_key import LocalKey
 from daemon.config.load import from_values
 from daemon.config.model import Config
@@ -19,10 +20,11 @@ from tests.flows.api_client import TOKEN
 from tests.flows.chain_walk import Walk, walk
 from tests.http.bad_receiver import BadReceiver
 from tests.rails.evm_fixtures import CODE
-from chains.evm.fault_proxy import FaultProxy
 
 NETWORK = "ethereum"
 TRANSFER = bytes.fromhex("a9059cbb")
+TRANSFER_FROM = bytes.fromhex("23b872dd")
+APPROVE = bytes.fromhex("095ea7b3")
 TOKENS = 10**15  #: base units that each wallet owns
 ROUTING_KEY = "r" * 32
 WEBHOOK_SECRET = "whsec_" + "c2VjcmV0LXNlY3JldC1zZWNyZXQ="
@@ -101,7 +103,9 @@ class World:
 
     def tell(self, receiver: BadReceiver, *, kind: str = "pagerduty", **more: Any) -> None:
         """Let a receiver be told."""
-        secret = {"routing_key_env": "FLOW_ROUTING_KEY"} if kind == "pagerduty" else {"secret_env": "FLOW_WEBHOOK_SECRET"}
+        secret = (
+            {"routing_key_env": "FLOW_ROUTING_KEY"} if kind == "pagerduty" else {"secret_env": "FLOW_WEBHOOK_SECRET"}
+        )
         self.settings["alerts"].append({"kind": kind, "url": receiver.url, **secret, **more})
 
     def config(self) -> Config:
@@ -136,7 +140,9 @@ class World:
         """How many of a wallet's transactions wait in the node's pool, those behind a gap included."""
         content = await self.chain.rpc("txpool_content", [])
         address = self.address(wallet)
-        parts = [found for part in ("pending", "queued") for name, found in content[part].items() if name.lower() == address]
+        parts = [
+            found for part in ("pending", "queued") for name, found in content[part].items() if name.lower() == address
+        ]
         return sum(len(part) for part in parts)
 
     async def walk(self) -> Walk:
@@ -146,12 +152,30 @@ class World:
     async def steal(self, *, destination: str, amount: int, contract: str | None = None, wallet: str = "hot") -> str:
         """Somebody else uses a wallet's key; not mined yet. Returns the transaction's id."""
         token = self.token if contract is None else contract
-        data = TRANSFER + address_bytes(destination).rjust(32, b"\0") + amount.to_bytes(32, "big")
+        data = TRANSFER + words(destination, amount)
         return await self.chain.send_as(self.address(wallet), to=token, data=data)
+
+    async def allow(self, spender: str, *, wallet: str = "hot") -> None:
+        """A wallet lets somebody move its tokens; mined."""
+        data = APPROVE + words(spender, 2**256 - 1)
+        await self.chain.send_as(self.address(wallet), to=self.token, data=data)
+        await self.mine()
+
+    async def drain(self, spender: str, *, destination: str, amount: int, wallet: str = "hot") -> str:
+        """Somebody moves a wallet's tokens by such an allowance; not mined yet. Returns the transaction's id."""
+        data = TRANSFER_FROM + words(self.address(wallet), destination, amount)
+        return await self.chain.send_as(spender, to=self.token, data=data)
 
     async def put_code(self, address: str, fixture: str) -> None:
         """Let a contract behave like one of the fixtures from now on."""
         await self.chain.rpc("anvil_setCode", [address, CODE[fixture]])
+
+    async def list_odd_token(self, name: str, fixture: str) -> str:
+        """Put up and list a token whose transfers behave like a fixture, and which says what everybody owns: plenty."""
+        contract = "0x" + "0d" * 20
+        await self.chain.rpc("anvil_setCode", [contract, _with_questions(CODE[fixture])])
+        self.network["assets"][name] = {"contract": contract, "decimals": 6}
+        return contract
 
     async def reorg(self, depth: int) -> None:
         """Replace the newest `depth` blocks by empty ones; their transactions are in no pool either."""
@@ -160,6 +184,30 @@ class World:
     async def nonce(self, wallet: str = "hot") -> int:
         """How many transactions of a wallet the chain has taken."""
         return int(await self.chain.rpc("eth_getTransactionCount", [self.address(wallet), "latest"]), 16)
+
+
+def _with_questions(code: str) -> str:
+    """The code of a fixture behind answers to decimals() and balanceOf(address)."""
+    body = bytes.fromhex(code[2:])
+    begin = 7 + 10 + 10  # what stands before it
+    owns, decimals = begin + len(body), begin + len(body) + 1 + 17 + 8
+    answer = bytes.fromhex("60005260206000f3")  # the word on the stack, returned
+    return "0x" + b"".join((
+        bytes.fromhex("60003560e01c80"),  # the selector, twice
+        bytes.fromhex("6370a0823114") + b"\x61" + owns.to_bytes(2, "big") + b"\x57",
+        bytes.fromhex("63313ce56714") + b"\x61" + decimals.to_bytes(2, "big") + b"\x57",
+        body,
+        b"\x5b\x6f" + (10**15).to_bytes(16, "big") + answer,
+        b"\x5b\x60\x06" + answer,
+    )).hex()  # fmt: skip
+
+
+def words(*values: str | int) -> bytes:
+    """Addresses and numbers as the arguments of a call."""
+    return b"".join(
+        address_bytes(value).rjust(32, b"\0") if isinstance(value, str) else value.to_bytes(32, "big")
+        for value in values
+    )
 
 
 @asynccontextmanager
