@@ -90,7 +90,8 @@ class Marks:
     """How far a chain is, as its fresh nodes see it together.
 
     `paid` and `dead` are the heights that are final for a payment and for a proof of
-    death; None while no node could say. `head_at` is the block's own time.
+    death; None while no node could say. `head_at` is the block's own time. `paid_hash` is the
+    block at `paid` that those nodes agreed on; None where only one node is there to be asked.
     """
 
     head: int
@@ -98,6 +99,7 @@ class Marks:
     head_at: datetime
     paid: int | None
     dead: int | None
+    paid_hash: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

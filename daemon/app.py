@@ -34,6 +34,7 @@ from daemon.local.postgres_place import data_dir_for
 from daemon.metrics import Metrics
 from daemon.opening import Opened, StartRefused
 from daemon.roles import Role
+from daemon.store import freezing
 from daemon.store.catalog import Catalog
 from daemon.store.database import Database
 from daemon.store.incidents import Desk
@@ -42,6 +43,7 @@ from daemon.supervise import Supervisor
 from daemon.workers.confirm import Confirm
 from daemon.workers.context import Chain, Context, Worker
 from daemon.workers.finalise import Finalise
+from daemon.workers.guard import Guard
 from daemon.workers.listen import Listen
 from daemon.workers.notify import Notify, Render
 from daemon.workers.observe import Observe
@@ -90,7 +92,7 @@ async def open_daemon(config: Config, stack: AsyncExitStack, *, options: Options
     clock = SystemClock()
     config, locals_ = await bring_up(config, stack, block_time_s=options.block_time_s)
     nodes = {name: local.nodes for name, local in locals_.items()} | dict(options.node_urls)
-    metrics = _metrics(config)
+    metrics = metrics_of(config)
     opened = await open_chains(config, stack, nodes=nodes, clock=clock, metrics=metrics)
     dsn = await open_database(config, stack, opened, now=clock.now())
     may_initialise = options.may_initialise or config.is_devnet
@@ -102,8 +104,8 @@ async def open_daemon(config: Config, stack: AsyncExitStack, *, options: Options
     stack.push_async_callback(db.close)
     names = await opening.name_everything(db, config, opened)
     told = await _receivers(config, stack, clock)
-    context = Context(db, names, _desk(config, metrics, names), clock, metrics, holder=_holder())
-    frozen = await opening.identify(db, instance=config.instance)
+    context = Context(db, names, desk_of(config, metrics, names), clock, metrics, holder=_holder())
+    frozen = await db.run(lambda connection: freezing.look(connection, desk=context.desk))
     if frozen is not None:
         log.error("deployment.frozen", detail=frozen)
     await opening.take_up_wallets(db, names, opened, desk=context.desk)
@@ -177,7 +179,8 @@ def signer_of(wallet: WalletConfig) -> Signer:
     return key
 
 
-def _desk(config: Config, metrics: Metrics, names: Catalog) -> Desk:
+def desk_of(config: Config, metrics: Metrics, names: Catalog) -> Desk:
+    """Who is told of an incident, and what an incident of each kind does."""
     kinds = [name for name in type(config.detectors).model_fields]
     return Desk(
         instance=config.instance,
@@ -275,14 +278,24 @@ def _workers(
         if Role.DETECT in roles:
             workers.append(Reconcile(context, chain))
     if Role.DETECT in roles:
-        workers += [Sweep(context, limits_s=config.detectors.stuck_payout.limits_s), Observe(context, chains)]
+        workers += [_sweep(config, context, chains), Guard(context), Observe(context, chains)]
     if Role.ALERT in roles:
         dice = random.Random(secrets.randbits(64))  # noqa: S311  # spreads retries, guards nothing
         workers += [Notify(context, receiver, render=render, dice=dice) for receiver in told]
     return workers
 
 
-def _metrics(config: Config) -> Metrics:
+def _sweep(config: Config, context: Context, chains: Sequence[Chain]) -> Sweep:
+    return Sweep(
+        context,
+        limits_s=config.detectors.stuck_payout.limits_s,
+        chains=chains,
+        gap_limit_s=config.detectors.coverage_gap.limit_s,
+    )
+
+
+def metrics_of(config: Config) -> Metrics:
+    """Every series that a daemon of this config has, at 0."""
     metrics = Metrics()
     metrics.prepare(
         chains={name: list(chain.assets) for name, chain in config.chains.items()},
@@ -300,7 +313,7 @@ def _loop_names(config: Config) -> list[str]:
     names = [f"{loop}:{chain}" for chain in config.chains for loop in per_chain]
     names += [f"sign:{wallet.name}" for wallet in config.wallets.values() if wallet.signs]
     names += [f"notify:{alert.name}" for alert in config.alerts]
-    return [*names, "sweep", "observe"]
+    return [*names, "sweep", "guard", "observe"]
 
 
 def _holder() -> str:

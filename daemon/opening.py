@@ -83,29 +83,6 @@ async def histories(config: Config, chains: Mapping[str, Opened]) -> list[str]:
     return found
 
 
-async def identify(db: Database, *, instance: str) -> str | None:
-    """Store this database's identity, or compare it with the stored one; why it is frozen, or None."""
-
-    async def work(connection: Connection) -> str | None:
-        now = await deployment.identity(connection)
-        await deployment.begin(connection, instance=instance, identity=now)
-        known = await deployment.stored(connection)
-        assert known is not None, "the row was just stored"
-        if known.instance != instance:
-            reason = f"the config says instance {instance!r}, the database was made for {known.instance!r}"
-        elif known.identity != now:
-            reason = (
-                f"another database: it was {known.identity.system_identifier} on timeline {known.identity.timeline}, "
-                f"now it is {now.system_identifier} on timeline {now.timeline} (restored, cloned or failed over)"
-            )
-        else:
-            return known.frozen
-        await deployment.freeze(connection, reason=reason)
-        return known.frozen or reason
-
-    return await db.run(work)
-
-
 async def name_everything(db: Database, config: Config, chains: Mapping[str, Opened]) -> Catalog:
     """Check chains and tokens against the config, and turn names into rows. Raises StartRefused."""
     named = []

@@ -9,7 +9,7 @@ from typing import Any
 
 from daemon import health as documents
 from daemon.health import Facts, Report
-from daemon.store import gauges
+from daemon.store import deployment, gauges
 from daemon.store.errors import StoreError
 from daemon.store.queries import Connection
 from daemon.supervise import Pulse, Supervisor
@@ -50,11 +50,12 @@ class DaemonProbe:
 
     async def health(self) -> Report:
         """Everything that is watched."""
-        database, seen = await self._look(_everything)
+        database, seen = await self._look(self._everything)
         return documents.health(
             Facts(
                 at=self._context.clock.now(),
                 database=database,
+                frozen=seen["frozen"] if seen else None,
                 loops=tuple(
                     self._loop(worker) for worker in self._supervisor.workers if math.isfinite(worker.timeout_s)
                 ),
@@ -86,6 +87,17 @@ class DaemonProbe:
             ),
             seen,
         )
+
+    async def _everything(self, connection: Connection) -> dict[str, Any]:
+        """All that /health shows of the database."""
+        return {
+            **await _nothing(connection),
+            "frozen": await deployment.frozen(connection),
+            "outbox": await gauges.outbox(connection),
+            "oldest": await gauges.oldest(connection),
+            "marks": await gauges.chain_marks(connection, wallet_ids=self._context.catalog.ids),
+            "now": await gauges.now(connection),
+        }
 
     def _loop(self, worker: Worker) -> documents.Loop:
         pulse: Pulse = self._supervisor.pulses[worker.name]
@@ -138,14 +150,3 @@ async def _nothing(connection: Connection) -> dict[str, Any]:
     """Whether writes would be taken."""
     read_only, migrated = await gauges.condition(connection)
     return {"read_only": read_only, "migrated": migrated}
-
-
-async def _everything(connection: Connection) -> dict[str, Any]:
-    """All that /health shows of the database."""
-    return {
-        **await _nothing(connection),
-        "outbox": await gauges.outbox(connection),
-        "oldest": await gauges.oldest(connection),
-        "marks": await gauges.chain_marks(connection),
-        "now": await gauges.now(connection),
-    }

@@ -23,7 +23,9 @@ from daemon.config.model import Config
 from daemon.opening import Opened
 from daemon.probe import DaemonProbe
 from daemon.roles import Role as Share
+from daemon.store import leases
 from daemon.store.catalog import Catalog
+from daemon.store.errors import StoreError
 from daemon.store.intake import Intake, IntakeSettings
 from daemon.store.intake_batch import Rules
 from daemon.store.orders import Policy
@@ -53,8 +55,17 @@ async def run(config: Config, *, options: Options, ready: Ready | None = None) -
             if ready is not None:
                 await ready(daemon, ports)
             await daemon.supervisor.run()
+            await _give_back_leases(daemon)
             storing.cancel()
         log.info("daemon.stopped")
+
+
+async def _give_back_leases(daemon: Daemon) -> None:
+    """Let the next daemon begin at once: pages would wait for our lease to run out otherwise."""
+    try:
+        await daemon.context.db.run(lambda connection: leases.give_back(connection, holder=daemon.context.holder))
+    except StoreError as error:
+        log.warning("leases.kept", detail=str(error))
 
 
 def _stop_on_signals(daemon: Daemon) -> None:

@@ -148,4 +148,29 @@ class WaitingFacts:
     seen_nowhere: bool = False
 
 
-Facts = TransferFacts | UseFacts | LandedFacts | TwinFacts | WaitingFacts
+@dataclass(frozen=True, slots=True)
+class CoverageFacts:
+    """For how long each step of reading one chain has stood still, in seconds.
+
+    0: it does not; None: it was not watched for long enough to tell.
+    """
+
+    chain_id: str
+    chain: str  #: What people call it.
+    limit_s: float
+    unanswered_s: float | None  #: No node told the head.
+    unread_s: float | None  #: A block that was seen is not read.
+    unsettled_s: float | None  #: A final block is not read a second time.
+    unexplained_s: float | None  #: A transfer that was read is not looked at.
+    head: int | None = None
+    read_to: int | None = None
+    final: int | None = None
+    final_to: int | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether nothing found means that nothing stands still."""
+        return None not in (self.unanswered_s, self.unread_s, self.unsettled_s, self.unexplained_s)
+
+
+Facts = TransferFacts | UseFacts | LandedFacts | TwinFacts | WaitingFacts | CoverageFacts

@@ -17,11 +17,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, get_type_hints
 
-from detectors.records import Facts, Finding, LandedFacts, TransferFacts, TwinFacts, UseFacts, WaitingFacts
+from detectors.records import (
+    CoverageFacts,
+    Facts,
+    Finding,
+    LandedFacts,
+    TransferFacts,
+    TwinFacts,
+    UseFacts,
+    WaitingFacts,
+)
 
-FACTS = (TransferFacts, UseFacts, LandedFacts, TwinFacts, WaitingFacts)
+FACTS = (TransferFacts, UseFacts, LandedFacts, TwinFacts, WaitingFacts, CoverageFacts)
 
-F = TypeVar("F", TransferFacts, UseFacts, LandedFacts, TwinFacts, WaitingFacts)
+F = TypeVar("F", TransferFacts, UseFacts, LandedFacts, TwinFacts, WaitingFacts, CoverageFacts)
 
 
 class UnknownDetector(Exception):

@@ -29,6 +29,12 @@ PREFIX = "payoutd-tests-"
 YOUNG_S = 60  # a session that is just starting may not hold its lock yet
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Which simulated histories are lived: options of pytest stand here, wherever they are used."""
+    parser.addoption("--seeds", type=int, metavar="N", help="simulate the seeds 0 to N-1 (default: 200)")
+    parser.addoption("--seed", type=int, metavar="K", help="simulate the seed K alone")
+
+
 @dataclass
 class Databases:
     """Makes and drops databases on the session's server, from a connection of its own.

@@ -34,12 +34,14 @@ async def read_marks(nodes: Nodes, *, paid: Finality, dead: Finality) -> Marks:
     tagged = {tag: await _heights_at(tag, fresh) for tag in tags}
     best = max(fresh, key=lambda one: one.head.height).head
     court = _Court(nodes, fresh)
+    paid_to, paid_hash = await court.majority(_claims(paid, fresh, tagged))
     marks = Marks(
         head=best.height,
         head_hash=best.hash,
         head_at=best.at,
-        paid=await court.majority(_claims(paid, fresh, tagged)),
+        paid=paid_to,
         dead=await court.everyone(_claims(dead, fresh, tagged)),
+        paid_hash=paid_hash,
     )
     court.publish()
     return marks
@@ -76,19 +78,22 @@ class _Court:
         self._seen: dict[tuple[str, int], str | None] = {}
         self._notes = {one.node.name: "" for one in fresh}
 
-    async def majority(self, claims: Sequence[_Claim]) -> int | None:
-        """The highest height that more than half of the fresh nodes call final with one and the same block."""
+    async def majority(self, claims: Sequence[_Claim]) -> tuple[int | None, str | None]:
+        """The highest height that more than half of the fresh nodes call final with one and the same block, and that.
+
+        With one configured node no block is named: nobody is there to contradict it.
+        """
         needed = len(self._fresh) // 2 + 1
         for height in sorted({claim.height for claim in claims}, reverse=True):
             voters = [claim.fresh for claim in claims if claim.height >= height]
             if len(voters) < needed:
                 continue
             if self._nodes.readers == 1:
-                return height
+                return height, None
             votes = await self._votes(height, voters)
             if votes and votes.most_common(1)[0][1] >= needed:
-                return height
-        return None
+                return height, votes.most_common(1)[0][0]
+        return None, None
 
     async def everyone(self, claims: Sequence[_Claim]) -> int | None:
         """The highest height that every fresh node, at least two of two, calls final with the same block."""

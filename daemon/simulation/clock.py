@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 
@@ -20,6 +21,7 @@ class VirtualClock:
         """Let `seconds` pass."""
         self._now += timedelta(seconds=seconds)
 
-    async def sleep(self, seconds: float) -> None:
-        """Let `seconds` pass at once: nothing in a history waits for anything else."""
-        self.move(seconds)
+    async def wait(self, event: asyncio.Event, *, seconds: float) -> None:
+        """Let `seconds` pass at once, unless the event is there: nothing in a history waits for anything else."""
+        if not event.is_set():
+            self.move(seconds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from chains.fake_world import Block
@@ -13,7 +12,11 @@ from daemon.simulation.orders import Broken
 if TYPE_CHECKING:
     from daemon.simulation.history import History
 
+ROUNDS_LEAST = 6
 ROUNDS_MOST = 80
+BLOCKS = 2  #: mined before each round; more would leave every wallet's reading too far behind to sign
+SELDOM = frozenset({"sweep", "observe"})  #: loops that move no payout
+TRIES_MOST = 8  #: rounds of one loop in a row, as it runs while it says that there is more
 LONG_PAUSE_S = 700.0  #: longer than the longest wait between two sends of the same bytes
 
 
@@ -23,24 +26,30 @@ async def settle(history: History) -> None:
     history.say("calm")
     for number in range(ROUNDS_MOST):
         history.scene.clock.move(LONG_PAUSE_S if number % 4 == 3 else 12.0)
-        history.scene.chain.mine()
+        history.scene.chain.mine(BLOCKS)
         history.scene.look()
-        await _work(history)
+        await _work(history, number)
         if number % 4 == 1:
             await _tidy_up(history)
         await history.look()
-        if number > 10 and await _is_done(history):
+        if number >= ROUNDS_LEAST and await _is_done(history):
             break
     history.say(f"settled in {number} rounds")
     await history.judge.look()
     await _require_ends(history)
 
 
-async def _work(history: History) -> None:
-    """One round of every loop, by either daemon."""
+async def _work(history: History, number: int) -> None:
+    """A round of every loop, by either daemon; receivers are told until nothing is due."""
     for name in [worker.name for worker in history.processes[0].workers]:
-        process = history.dice.choice(history.processes)
-        await history.perform([(process, name, process.worker(name).round())], faults=False)
+        if name in SELDOM and number % 4:
+            continue
+        more: object = True
+        tries = 0
+        while more is True and tries < TRIES_MOST:
+            process = history.dice.choice(history.processes)
+            (more,) = await history.perform([(process, name, process.worker(name).round())], faults=False)
+            tries += 1
 
 
 async def _tidy_up(history: History) -> None:
@@ -63,20 +72,22 @@ async def _require_ends(history: History) -> None:
     """Every payout ended, or waits for a person who knows why; what was paid is what was confirmed."""
     for life in history.judge.lives:
         if life["status"] not in FINISHED and not life["review"]:
-            raise Broken(f"payout {life['payout_id']} still is {life['status']}, waits for {life['waits_for'] or 'nothing'}")
+            waits = life["waits_for"] or "nothing"
+            raise Broken(f"payout {life['payout_id']} still is {life['status']}, waits for {waits}")
     row = await SQL["unfinished"].one(history.judge.session)
     assert row is not None
     if any(row.values()):
         raise Broken(f"left over in the end: {dict(row)}")
     _require_paid(history)
     await _require_explained(history)
+    await _require_order(history)
 
 
 def _require_paid(history: History) -> None:
     """Confirmed means paid in truth, once; and nothing of ours paid that is not confirmed or in review."""
-    paid = Counter({(t.tx_id): 1 for t in history.scene.chain.payments()})
+    paid = {transfer.tx_id for transfer in history.scene.chain.payments()}
     for life in history.judge.lives:
-        landed = [tx for tx in life["tx_ids"] if paid[tx]]
+        landed = [tx for tx in life["tx_ids"] if tx in paid]
         if life["status"] == "confirmed" and not landed and not life["review"]:
             raise Broken(f"payout {life['payout_id']} is confirmed, and nothing paid it")
         if life["status"] != "confirmed" and landed and not life["review"]:
@@ -85,12 +96,26 @@ def _require_paid(history: History) -> None:
 
 async def _require_explained(history: History) -> None:
     """Every transfer that left a wallet is matched, spam, or in an incident."""
-    stored = {(row["tx_id"], row["position"]): row["result"] for row in await SQL["transfers"].rows(history.judge.session)}
+    rows = await SQL["transfers"].rows(history.judge.session)
+    stored = {(row["tx_id"], row["position"]): row["result"] for row in rows}
+    changed = await history.judge.changed()
     wallets = set(history.scene.wallets.values())
     marks = await SQL["marks"].one(history.judge.session)
     assert marks is not None
     for transfer in history.scene.chain.payments():
         if transfer.wallet in wallets and transfer.block <= marks["read_to"]:
             result = stored.get((transfer.tx_id, transfer.position), "not seen")
-            if result in ("pending", "not seen"):
+            if result in ("pending", "not seen") and (transfer.tx_id, transfer.position) not in changed:
                 raise Broken(f"transfer {transfer.tx_id}:{transfer.position} in block {transfer.block} is {result}")
+
+
+async def _require_order(history: History) -> None:
+    """Of one thread, no receiver was told an older event after a newer one."""
+    rows = await SQL["threads"].rows(history.judge.session)
+    threads = {(row["receiver"], row["event_id"]): row["thread"] for row in rows}
+    newest: dict[tuple[str, str], int] = {}
+    for receiver, event_id in history.scene.told:
+        thread = (receiver, threads[receiver, event_id])
+        if event_id < newest.get(thread, 0):
+            raise Broken(f"{receiver} was told event {event_id} of {thread[1]} after event {newest[thread]}")
+        newest[thread] = event_id

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +29,6 @@ class Judge:
     left: Mapping[str, int]  #: how often each transaction was about to leave
     seen: dict[tuple[str, int], str] = field(default_factory=dict)
     lives: list[asyncpg.Record] = field(default_factory=list)
-    heard: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     async def look(self) -> None:
         """After something was committed: everything."""
@@ -47,9 +45,9 @@ class Judge:
 
     def look_at_chain(self) -> None:
         """After the world moved: is anybody paid twice, is anything released that still can land?"""
-        payments: Counter[str] = Counter({tx: 1 for tx in {t.tx_id for t in self.scene.chain.payments()}})
+        payments = {transfer.tx_id for transfer in self.scene.chain.payments()}
         for life in self.lives:
-            paying = [tx for tx in life["tx_ids"] if payments[tx]]
+            paying = [tx for tx in life["tx_ids"] if tx in payments]
             if len(paying) > 1:
                 raise Broken(f"payout {life['payout_id']} is paid by {paying}")
             if life["status"] == "failed" and life["proof"] in NEEDS_TRUTH:
@@ -73,6 +71,8 @@ class Judge:
             if not _reachable(status, now[key]["status"]):
                 raise Broken(f"payout {key[0]} went from {status} to {now[key]['status']}")
         for key, life in now.items():
+            if life["review"] == "internal_error":
+                raise Broken(f"payout {key[0]} met a bug: {life['review_detail']}")
             if life["status"] == "confirmed" and self.seen.get(key) != "confirmed":
                 self._confirmed(life)
             self.seen[key] = life["status"]
@@ -81,8 +81,6 @@ class Judge:
         """A payout that has just become confirmed."""
         if life["paid_by"] not in life["tx_ids"]:
             raise Broken(f"payout {life['payout_id']} is confirmed by {life['paid_by']}, which is not its own")
-        if not life["paid_canonical"]:
-            raise Broken(f"payout {life['payout_id']} is confirmed by a transfer that left the chain")
         deep = self.scene.head_ever - life["paid_in"] + 1
         if deep < PAID_DEPTH and life["paid_in"] > life["final_to"]:
             raise Broken(f"payout {life['payout_id']} is confirmed in block {life['paid_in']}, {deep} deep at most")
@@ -113,29 +111,26 @@ class Judge:
         chain = self.scene.chain
         if marks["final_to"] > chain.finalized:
             raise Broken(f"coverage is final to {marks['final_to']}, the chain to {chain.finalized}")
-        stored = {
-            (row["tx_id"], row["position"]): (row["block"], row["destination"], int(row["amount"]))
-            for row in await SQL["transfers"].rows(self.session)
-            if row["canonical"]
-        }
-        for transfer in chain.payments():
-            if transfer.wallet in self.scene.wallets.values() and transfer.block <= marks["final_to"]:
-                truth = (transfer.block, transfer.destination, transfer.amount)
-                if stored.get((transfer.tx_id, transfer.position)) != truth:
-                    raise Broken(f"transfer {transfer.tx_id}:{transfer.position} in final block {transfer.block} was missed")
+        rows = [row for row in await SQL["transfers"].rows(self.session) if row["canonical"]]
+        stored = {(r["tx_id"], r["position"]): (r["block"], r["destination"], int(r["amount"])) for r in rows}
+        changed = await self.changed()
+        spam = {(r["tx_id"], r["position"]) for r in rows if r["result"] == "spam"}
+        for paid in chain.payments():
+            if paid.wallet not in self.scene.wallets.values() or paid.block > marks["final_to"]:
+                continue
+            place = (paid.tx_id, paid.position)
+            if stored.get(place) != (paid.block, paid.destination, paid.amount) and place not in changed:
+                raise Broken(f"transfer {place} in final block {paid.block} was missed")
+            if place in spam and paid.contract in self.scene.contracts.values():
+                raise Broken(f"transfer {place} moved {paid.amount} of a listed asset, and is called spam")
 
-    def listen(self, receiver: str, event_id: int, thread: str) -> None:
-        """A receiver was told: within a thread in order, an older message never after a newer one."""
-        before = self.heard[f"{receiver}/{thread}"]
-        if before and event_id < before[-1]:
-            raise Broken(f"{receiver} was told event {event_id} of {thread} after {before[-1]}")
-        before.append(event_id)
+    async def changed(self) -> set[tuple[str, int]]:
+        """Transfers that moved something else when they were mined again: told, and recorded as they were first."""
+        return {(row["tx_id"], row["position"]) for row in await SQL["changed"].rows(self.session)}
 
 
 def _reachable(source: str, target: str) -> bool:
     """Whether a version can have gone from one status to another, in any number of steps."""
     if source == target:
         return True
-    return any(
-        allowed(PayoutState(source), step) and _reachable(step.value, target) for step in PayoutState
-    )
+    return any(allowed(PayoutState(source), step) and _reachable(step.value, target) for step in PayoutState)

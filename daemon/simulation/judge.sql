@@ -56,7 +56,7 @@ SELECT 'explained', format('transfer %s:%s is %s without an incident', t.tx_id, 
 UNION ALL
 SELECT 'matched', format('transfer %s:%s is %s, matches: %s', t.tx_id, t.position, t.result, m.n)
   FROM transfers t
-  CROSS JOIN LATERAL (SELECT count(*) AS n FROM matches m WHERE m.transfer_id = t.transfer_id AND m.void_proof_id IS NULL) m
+  CROSS JOIN LATERAL (SELECT count(*) AS n FROM matches m WHERE m.transfer_id = t.transfer_id) m
  WHERE (t.result = 'matched') <> (m.n = 1)
 UNION ALL
 SELECT 'attempted', format('token %s of payout %s has %s attempts with bytes', k.token_id, k.payout_id, a.n)
@@ -65,7 +65,7 @@ SELECT 'attempted', format('token %s of payout %s has %s attempts with bytes', k
  WHERE (k.payout_id IS NULL) <> (a.n = 0);
 
 -- name: lives()
-SELECT p.payout_id::text, v.version, v.status, COALESCE(v.review, '') AS review, COALESCE(v.waits_for, '') AS waits_for,
+SELECT p.payout_id::text, v.version, v.status, COALESCE(v.review, '') AS review, v.review_detail, COALESCE(v.waits_for, '') AS waits_for,
        a.contract, p.destination, p.amount, pr.kind AS proof, v.updated_at,
        t.tx_id AS paid_by, t.block AS paid_in, t.canonical AS paid_canonical, m.final_to,
        k.wallet, k.value AS nonce, COALESCE(k.tx_ids, '{}') AS tx_ids
@@ -84,6 +84,10 @@ SELECT p.payout_id::text, v.version, v.status, COALESCE(v.review, '') AS review,
 -- name: transfers()
 SELECT tx_id, position, contract, destination, amount, block, canonical, result, sender FROM transfers;
 
+-- name: changed()
+SELECT t.tx_id, t.position FROM transfers t
+  JOIN incidents i ON i.kind = 'transfer_mismatch' AND i.subject = t.chain_id || ':' || t.tx_id || ':' || t.position;
+
 -- name: sends()
 SELECT a.tx_id, count(s.number) AS n FROM attempts a LEFT JOIN sends s USING (attempt_id) GROUP BY a.tx_id;
 
@@ -101,3 +105,6 @@ SELECT (SELECT count(*) FROM payout_versions WHERE status IN ('created', 'signed
        (SELECT count(*) FROM deliveries WHERE state = 'due') AS deliveries,
        (SELECT count(*) FROM incidents WHERE state <> 'resolved') AS incidents,
        (SELECT count(*) FROM wallets WHERE paused IS NOT NULL) AS paused;
+
+-- name: threads()
+SELECT receiver, event_id, thread FROM deliveries;

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from daemon.simulation.process import Process
-from daemon.simulation.scene import ACCOUNTS, CHAIN, COIN, DOLLAR, PAYEES, UNIT, Scene
+from daemon.simulation.scene import ACCOUNTS, CHAIN, COIN, DECIMALS, DOLLAR, PAYEES, UNIT, Scene
 from daemon.store import accounts
 from daemon.store.accounts import Booking
 from daemon.store.intake_batch import Outcome, Submitted
@@ -101,8 +101,7 @@ class Clients:
 def base_units(order: NewPayout) -> int:
     """The amount of an order in base units."""
     whole, _, part = order.amount.partition(".")
-    decimals = len(str(UNIT[order.asset])) - 1
-    return int(whole) * UNIT[order.asset] + int((part or "0").ljust(decimals, "0"))
+    return int(whole) * UNIT[order.asset] + int((part or "0").ljust(DECIMALS[order.asset], "0"))
 
 
 def _same(one: NewPayout, other: NewPayout) -> bool:

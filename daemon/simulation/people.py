@@ -72,6 +72,7 @@ async def explain_everything(process: Process) -> int:
 
 
 async def _explain(connection: Connection, one: dict[str, Any], process: Process) -> None:
+    outbox = process.context.desk.outbox
     await incident_actions.resolve(
-        connection, UUID(one["id"]), resolution="explained", note="simulated", by=OPERATOR, outbox=process.context.desk.outbox
+        connection, UUID(one["id"]), resolution="explained", note="simulated", by=OPERATOR, outbox=outbox
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import asyncpg
@@ -33,9 +33,10 @@ class Warned:
 
 @dataclass(slots=True)
 class Activity:
-    """How many transactions that wrote something were committed."""
+    """How many transactions that wrote something were committed, and which rules of the schema said no."""
 
     commits: int = 0
+    refusals: list[str] = field(default_factory=list)
 
 
 class FaultyTransaction:
@@ -127,7 +128,11 @@ class FaultyConnection:
             self._gone = True
             raise
         self._wrote = self._wrote or not (what is What.BEGIN or label.startswith("SELECT"))
-        result = await self._run(work, query, *args)
+        try:
+            result = await self._run(work, query, *args)
+        except asyncpg.IntegrityConstraintViolationError as error:
+            self._activity.refusals.append(f"{error.constraint_name}: {error}")
+            raise
         self._link.leave(kind)
         return result
 

@@ -15,7 +15,7 @@ from daemon.alerts.base import Answer, Notice, Verdict
 from daemon.metrics import Metrics
 from daemon.simulation.faults import Link, What
 from daemon.simulation.pool import Activity, SimulatedPool, simulated_database
-from daemon.simulation.scene import CHAIN, COIN, DOLLAR, PAID_DEPTH, Addresses, Scene
+from daemon.simulation.scene import CHAIN, COIN, DOLLAR, PAID_DEPTH, Addresses, Scene, made_dice
 from daemon.simulation.stage import Stage
 from daemon.store import catalog, coverage, deployment, wallets
 from daemon.store.catalog import Catalog
@@ -98,7 +98,7 @@ def production(parts: Parts) -> list[Worker]:
         Finalise(context, chain),
         Confirm(context, chain),
         Reconcile(context, chain),
-        *(Notify(context, one, render=parts.render, dice=Random(scene.seed)) for one in parts.receivers),
+        *(Notify(context, one, render=parts.render, dice=made_dice(scene.seed)) for one in parts.receivers),
         Sweep(context, limits_s=LIMITS_S),
         Observe(context, [chain]),
     ]
@@ -137,16 +137,14 @@ class Builder:
         """A daemon that knows nothing but its config. What its start does is not disturbed."""
         name = "ab"[number]
         link = Link(name, self.stage)
-        database = simulated_database(
-            SimulatedPool(self.sessions[number], link, self.scene.clock, self.activity)
-        )
+        database = simulated_database(SimulatedPool(self.sessions[number], link, self.scene.clock, self.activity))
         names = await database.run(lambda connection: _open(connection, self.scene))
         desk = Desk("simulation", Outbox(SUBSCRIBERS), PAUSING)
         context = Context(database, names, desk, self.scene.clock, self.metrics, holder=name)
         rail = LinkedRail(self.scene, link, self.meddle, self.left)
         chain = Chain(CHAIN, rail.chain_id, rail)
         receivers = tuple(
-            FakeReceiver(one.name, link, self.scene, Random(self.scene.dice.getrandbits(32))) for one in SUBSCRIBERS
+            FakeReceiver(one.name, link, self.scene, made_dice(self.scene.dice.getrandbits(32))) for one in SUBSCRIBERS
         )
         parts = Parts(self.scene, link, context, chain, rail, receivers)
         settings = IntakeSettings(addresses=Addresses(), rules=self.scene.rules, new_id=self.scene.new_id)

@@ -27,6 +27,9 @@ SESSION = {
     "lock_timeout": "60s",
     "statement_timeout": "60s",
     "deadlock_timeout": "1h",
+    # Speed alone: plans once for all histories, and no wait for a disk that is not there.
+    "plan_cache_mode": "force_generic_plan",
+    "synchronous_commit": "off",
     "jit": "off",
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
@@ -37,6 +38,7 @@ class Statement:
 
     pid: int
     done: asyncio.Event
+    blocked: bool = False  #: waited for another one's lock when somebody looked last
     chosen: bool = False  #: as the one that gives way in a deadlock
 
 
@@ -116,13 +118,18 @@ class Stage:
     async def _ends(self, statement: Statement) -> bool:
         """Wait until it has ended, or waits for a lock."""
         while not statement.done.is_set():
-            try:
-                async with asyncio.timeout(PATIENCE_S):
-                    await statement.done.wait()
-            except TimeoutError:
-                if await self._watcher.fetchval("SELECT pg_blocking_pids($1) <> '{}'", statement.pid):
-                    return False
+            if not statement.blocked:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(PATIENCE_S):
+                        await statement.done.wait()
+            statement.blocked = not statement.done.is_set() and await self._waits(statement)
+            if statement.blocked:
+                return False
         return True
+
+    async def _waits(self, statement: Statement) -> bool:
+        waits: bool = await self._watcher.fetchval("SELECT pg_blocking_pids($1) <> '{}'", statement.pid)
+        return waits and not statement.done.is_set()
 
 
 async def _outcome(act: Coroutine[Any, Any, Any]) -> BaseException | Any:

@@ -24,14 +24,14 @@ class Weather:
     def events(self) -> dict[Callable[[], str], int]:
         """What may happen, and how often."""
         return {
-            self.mine: 30,
-            self.reorg: 5,
+            self.mine: 32,
+            self.reorg: 9,
             self.trouble: 6,
-            self.foreign: 2,
-            self.drain: 2,
+            self.foreign: 1,
+            self.drain: 1,
             self.spam: 1,
             self.fees: 2,
-            self.moods: 2,
+            self.moods: 5,
             self.jump: 3,
         }
 
@@ -42,8 +42,8 @@ class Weather:
 
     def meddle(self) -> None:
         """Sometimes the world goes on while a daemon waits for a node."""
-        if not self.quiet and self.scene.dice.random() < 0.04:
-            self.scene.dice.choice((self.mine, self.mine, self.reorg, self.trouble))()
+        if not self.quiet and self.scene.dice.random() < 0.06:
+            self.scene.dice.choice((self.mine, self.mine, self.reorg, self.trouble, self.moods))()
 
     def mine(self) -> str:
         """One to three blocks."""
@@ -99,9 +99,7 @@ class Weather:
         wallet = dice.choice(list(self.scene.wallets.values()))
         asset = dice.choice((COIN, DOLLAR))
         destination, amount = dice.choice((THIEF, PAYEES[0])), dice.choice((1, 2)) * UNIT[asset]
-        chain.foreign_transaction(
-            wallet, destination=destination, amount=amount, contract=self.scene.contracts[asset]
-        )
+        chain.foreign_transaction(wallet, destination=destination, amount=amount, contract=self.scene.contracts[asset])
         return f"foreign use of {wallet[:8]}: {amount} {asset}"
 
     def drain(self) -> str:

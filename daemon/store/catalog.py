@@ -71,6 +71,11 @@ class Catalog:
         """The wallet of a stored row, or None when the config no longer names it."""
         return next((wallet for wallet in self.wallets.values() if wallet.wallet_id == wallet_id), None)
 
+    @property
+    def ids(self) -> list[int]:
+        """Every wallet's id: whatever else is stored is not read."""
+        return [wallet.wallet_id for wallet in self.wallets.values()]
+
     def wallets_of(self, chain_id: str) -> tuple[WalletRow, ...]:
         """Every wallet of one chain, watched or signing."""
         return tuple(wallet for wallet in self.wallets.values() if wallet.chain_id == chain_id)
@@ -120,7 +125,7 @@ async def store(connection: Connection, chains: Iterable[NamedChain]) -> Catalog
     """Insert what is new, refuse what differs, and return the names as rows.
 
     Raises CatalogRefused when a chain's genesis, an asset's decimals or a wallet's role differ
-    from what is stored.
+    from what is stored, or when something is stored that the config names no more and that is not over.
     """
     networks: dict[str, NetworkRow] = {}
     wallets: dict[str, WalletRow] = {}
@@ -130,7 +135,31 @@ async def store(connection: Connection, chains: Iterable[NamedChain]) -> Catalog
         networks[chain.name.lower()] = NetworkRow(chain.name, chain.chain_id, assets)
         for wallet in chain.wallets:
             wallets[wallet.name] = await _store_wallet(connection, chain, wallet)
-    return Catalog(networks, wallets)
+    names = Catalog(networks, wallets)
+    await _refuse_drops(connection, names)
+    return names
+
+
+async def _refuse_drops(connection: Connection, names: Catalog) -> None:
+    """Refuse a config without a stored wallet or chain whose bytes may still land, or whose incident is open."""
+    rows = await SQL["dropped"].rows(
+        connection,
+        names.ids,
+        [network.chain_id for network in names.networks.values()],
+    )
+    if not rows:
+        return
+    left = [
+        f"wallet {row['name']} ({row['address']} on {row['chain_id']}): {row['tokens']} tokens not spent for good, "
+        f"{row['incidents']} unresolved critical incidents"
+        if row["name"] is not None
+        else f"chain {row['chain_id']}: {row['incidents']} unresolved critical incidents"
+        for row in rows
+    ]
+    raise CatalogRefused(
+        f"the config no longer names what the database has not finished with: {'; '.join(left)}. Nobody would send, "
+        "watch or confirm it. Put it back into the config, a wallet that is to sign nothing more with `retired: true`"
+    )
 
 
 async def genesis_of(connection: Connection, chain_id: str) -> str | None:

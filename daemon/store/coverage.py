@@ -44,9 +44,12 @@ async def begin(connection: Connection, *, wallet_id: int, first: int) -> None:
     await SQL["begin"].run(connection, wallet_id, FILTER, first)
 
 
-async def of_chain(connection: Connection, *, chain_id: str) -> list[Coverage]:
-    """The reading of every wallet of this chain."""
-    rows = await SQL["of_chain"].rows(connection, chain_id, FILTER)
+async def of_wallets(connection: Connection, *, wallet_ids: Sequence[int]) -> list[Coverage]:
+    """The reading of each of these wallets that has begun.
+
+    Ask for the wallets of the running config alone: whatever else is stored is not read, so nothing may advance it.
+    """
+    rows = await SQL["of_wallets"].rows(connection, list(wallet_ids), FILTER)
     return [Coverage(row["wallet_id"], row["watched_from"], row["final_to"], row["read_to"]) for row in rows]
 
 
@@ -57,9 +60,9 @@ async def advance(connection: Connection, *, wallet_ids: Sequence[int], source: 
         raise Overtaken(f"coverage at {source}: {changed} of {len(wallet_ids)} wallets still stand there")
 
 
-async def advance_final(connection: Connection, *, chain_id: str, target: int) -> int:
-    """final_to -> target, wherever the fast reading has been there. How many wallets moved."""
-    return await SQL["advance_final"].run(connection, chain_id, FILTER, target)
+async def advance_final(connection: Connection, *, wallet_ids: Sequence[int], target: int) -> int:
+    """final_to -> target for these wallets, wherever the fast reading has been there. How many moved."""
+    return await SQL["advance_final"].run(connection, list(wallet_ids), FILTER, target)
 
 
 async def fall_back(connection: Connection, *, chain_id: str, fork: int) -> None:

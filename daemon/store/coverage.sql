@@ -2,18 +2,16 @@
 INSERT INTO coverage (wallet_id, filter_hash, watched_from, final_to, read_to) VALUES ($1, $2, $3::bigint, $3::bigint - 1, $3::bigint - 1)
 ON CONFLICT (wallet_id, filter_hash) DO NOTHING;
 
--- name: of_chain(chain_id, filter_hash)
-SELECT c.wallet_id, c.watched_from, c.final_to, c.read_to
-  FROM coverage c JOIN wallets w USING (wallet_id)
- WHERE w.chain_id = $1 AND c.filter_hash = $2 ORDER BY c.wallet_id;
+-- name: of_wallets(wallet_ids, filter_hash)
+SELECT wallet_id, watched_from, final_to, read_to FROM coverage
+ WHERE wallet_id = ANY ($1::bigint[]) AND filter_hash = $2 ORDER BY wallet_id;
 
 -- name: advance(wallet_ids, filter_hash, source, target)
 UPDATE coverage SET read_to = $4 WHERE wallet_id = ANY ($1::bigint[]) AND filter_hash = $2 AND read_to = $3;
 
--- name: advance_final(chain_id, filter_hash, target)
-UPDATE coverage c SET final_to = least($3, c.read_to)
-  FROM wallets w
- WHERE w.wallet_id = c.wallet_id AND w.chain_id = $1 AND c.filter_hash = $2 AND c.final_to < least($3, c.read_to);
+-- name: advance_final(wallet_ids, filter_hash, target)
+UPDATE coverage SET final_to = least($3, read_to)
+ WHERE wallet_id = ANY ($1::bigint[]) AND filter_hash = $2 AND final_to < least($3, read_to);
 
 -- name: fall_back(chain_id, filter_hash, fork)
 UPDATE coverage c SET read_to = greatest($3, c.watched_from - 1)

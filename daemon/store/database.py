@@ -36,6 +36,7 @@ SESSION = {
 }
 
 
+GONE = (*LOST, asyncpg.PostgresError)  #: how a connection shows that it is of no use
 #: For servers from version 17 on. A stopped process between the messages of one statement counts as active there,
 #: so that none of the limits above ends its transaction and frees its locks (measured: 15 s and no end).
 TRANSACTION_TIMEOUT = {"transaction_timeout": "20s"}
@@ -146,9 +147,11 @@ class Database:
                 raise
             await self._commit(connection, transaction)
         finally:
-            with contextlib.suppress(asyncpg.InterfaceError):  # a lost connection has left the pool by itself
+            # What cannot be used any more leaves the pool here or has left it; what was committed stays committed.
+            with contextlib.suppress(*GONE):
                 connection.remove_log_listener(self._warnings.listen)
-            await self._pool.release(connection, timeout=ACQUIRE_TIMEOUT_S)
+            with contextlib.suppress(*GONE):
+                await self._pool.release(connection, timeout=ACQUIRE_TIMEOUT_S)
 
     async def _commit(self, connection: Any, transaction: Any) -> None:
         """Commit, and believe it only when the server said so without a warning."""
@@ -168,7 +171,7 @@ class Database:
         """Roll back; a connection that is gone has rolled back already."""
         try:
             await transaction.rollback()
-        except (*LOST, asyncpg.PostgresError):
+        except GONE:
             return
 
     async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:

@@ -14,7 +14,7 @@ class Identity:
     """The server's own identity. A restore keeps the first and usually changes the second."""
 
     system_identifier: int
-    timeline: int
+    timeline: int | None  #: Of the log that it writes now; None: a standby, which writes none.
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,19 @@ class Deployment:
     instance: str
     identity: Identity
     frozen: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Height:
+    """The newest of what is only ever added. None of it goes back in one and the same database."""
+
+    token: float
+    entry: float
+    payout: float  #: when it was ordered, in seconds since the epoch
+
+    def below(self, other: Height) -> bool:
+        """Whether something is missing here that was there."""
+        return self.token < other.token or self.entry < other.entry or self.payout < other.payout
 
 
 async def identity(connection: Connection) -> Identity:
@@ -49,3 +62,21 @@ async def begin(connection: Connection, *, instance: str, identity: Identity) ->
 async def freeze(connection: Connection, *, reason: str) -> bool:
     """Forbid binding in the whole deployment; the first reason stands. Whether this call froze it."""
     return await SQL["freeze"].run(connection, reason) == 1
+
+
+async def frozen(connection: Connection) -> str | None:
+    """Why nothing is bound and nothing taken in: the stored reason, or that this is another server by now."""
+    row = await SQL["frozen"].one(connection)
+    return None if row is None else row["why"]
+
+
+async def height(connection: Connection) -> Height:
+    """How far this database has come."""
+    row = await SQL["height"].one(connection)
+    assert row is not None, "a statement without FROM gives one row"
+    return Height(row["token"], row["entry"], row["payout"])
+
+
+async def lift(connection: Connection, *, instance: str, identity: Identity) -> bool:
+    """Lift the freeze and store the identity anew. Raises Refused while a signing wallet was not thawed since."""
+    return await SQL["lift"].run(connection, instance, identity.system_identifier, identity.timeline) == 1

@@ -39,8 +39,10 @@ SELECT v.payout_id, v.version, v.status, v.created_at, v.confirmed_at, v.reverse
   JOIN assets a ON a.asset_id = p.asset_id
  WHERE v.status = 'confirmed' AND v.review IS DISTINCT FROM 'reorged' AND v.reversal_proof_id IS NULL
    AND t.chain_id = $1 AND NOT t.canonical
-   AND NOT EXISTS (SELECT FROM incidents i WHERE i.kind = 'reorged_payout' AND i.state <> 'resolved'
-                    AND i.subject = v.payout_id || ':' || v.version);
+   -- One incident for each time it leaves a block: what a person has resolved is not opened again.
+   AND NOT EXISTS (SELECT FROM incidents i WHERE i.kind = 'reorged_payout' AND i.subject = v.payout_id || ':' || v.version
+                    AND (i.state <> 'resolved'
+                      OR i.evidence @> jsonb_build_array(jsonb_build_object('field', 'block hash', 'expected', t.block_hash))));
 
 -- name: returned(chain_id)
 SELECT v.payout_id, v.version

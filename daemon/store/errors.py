@@ -38,11 +38,13 @@ LOST = (
     OSError,
     TimeoutError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the driver lost its place: a time-out, or the end, between a statement's messages
     asyncpg.PostgresConnectionError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.TransactionTimeoutError,
     asyncpg.TooManyConnectionsError,
 )  #: the connection is gone or could not be made
 BUSY = (asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError, asyncpg.ReadOnlySQLTransactionError)  #: not now

@@ -30,15 +30,18 @@ class Desk:
     instance: str
     outbox: Outbox
     pausing: frozenset[str]
-    disabled: frozenset[str] = frozenset()  #: detectors that the config switched off
+    disabled: frozenset[str] = frozenset()  #: kinds that the config switched off
 
 
 async def open_finding(connection: Connection, finding: Finding, *, desk: Desk, chain_id: str | None) -> UUID | None:
-    """Open the incident of this finding and tell it; None when it is open, or was, already.
+    """Open the incident of this finding and tell it; None when it is open, or was, already, or its kind is off.
 
-    Pauses the wallet in the same transaction when the kind says so. The wallet's row is locked
-    first; call it before anything else is locked.
+    A kind that the config switched off opens nothing, tells nothing and pauses nothing, whoever found it; what
+    the caller does beside it (a freeze, a review) is done all the same. Pauses the wallet in the same
+    transaction when the kind says so. The wallet's row is locked first; call it before anything else is locked.
     """
+    if finding.kind in desk.disabled:
+        return None
     wallet_id = await _lock_wallet(connection, chain_id, finding.wallet)
     identity = uuid4()
     row = await SQL["open"].one(
@@ -101,6 +104,10 @@ async def tell(connection: Connection, row: asyncpg.Record, topic: str, *, actor
             severity=Severity(row["severity"]),
             cause_thread=cause["first_key"],
             quiet_for_cause=topic == "incident.resolved" and bool(cause["open_ones"]),
+            # The last one to end ends the page of them all, also of one that was worse than itself.
+            cause_severity=max(map(Severity, cause["severities"]), key=lambda one: one.rank)
+            if topic == "incident.resolved"
+            else None,
         ),
     )
 

@@ -25,7 +25,8 @@ SELECT incident_id FROM incidents WHERE cause = $1 ORDER BY incident_id FOR UPDA
 
 -- name: cause_of(cause)
 SELECT (array_agg(dedup_key ORDER BY incident_id))[1] AS first_key,
-       count(*) FILTER (WHERE state <> 'resolved')     AS open_ones
+       count(*) FILTER (WHERE state <> 'resolved')     AS open_ones,
+       array_agg(DISTINCT severity)                    AS severities
   FROM incidents WHERE cause = $1 HAVING count(*) > 0;
 
 -- name: pause(wallet_id, reason, by)

@@ -9,7 +9,7 @@ SELECT o.payout_id, o.account, o.key, o.fingerprint, o.rule, o.asset_id, o.desti
               $9::uuid[], $10::bigint[], $11::text[], $12::text[], $13::text[], $14::text[]) WITH ORDINALITY
        AS o (payout_id, account, key, fingerprint, rule, asset_id, destination, amount, repeat_of, wallet_id, network,
              reference, metadata, actor, place)
- WHERE EXISTS (SELECT FROM deployment d WHERE d.frozen IS NULL)
+ WHERE (SELECT frozen_because()) IS NULL
  ORDER BY o.place
 ON CONFLICT ON CONSTRAINT payouts_account_idempotency_key_key DO NOTHING
 RETURNING payout_id, created_at;

@@ -50,6 +50,7 @@ class Event:
     severity: Severity | None = None
     cause_thread: str | None = None
     quiet_for_cause: bool = False  #: Others of the same cause are still open: no resolve for the page yet.
+    cause_severity: Severity | None = None  #: of the worst of its cause, where that decides who is told of the cause
 
 
 class Outbox:
@@ -109,7 +110,8 @@ def _wants(subscriber: Subscriber, event: Event) -> bool:
         return False
     if subscriber.by_cause and event.quiet_for_cause:
         return False
-    return event.severity is None or event.severity.rank >= subscriber.min_severity.rank
+    severity = event.cause_severity or event.severity if subscriber.by_cause else event.severity
+    return severity is None or severity.rank >= subscriber.min_severity.rank
 
 
 def _thread(subscriber: Subscriber, event: Event) -> str:

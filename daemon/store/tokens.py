@@ -105,9 +105,17 @@ async def unspend_above(connection: Connection, *, chain_id: str, fork: int) -> 
     return await SQL["unspend_above"].run(connection, chain_id, fork)
 
 
-async def finalise(connection: Connection, *, chain_id: str, height: int) -> int:
-    """Uses up to `height` are final for a proof of death. How many became so."""
-    return await SQL["finalise"].run(connection, chain_id, height)
+async def finalise(connection: Connection, *, wallet_ids: Sequence[int], height: int) -> int:
+    """Uses of these wallets up to `height` are final for a proof of death. How many became so."""
+    return await SQL["finalise"].run(connection, list(wallet_ids), height)
+
+
+async def used_in_range(
+    connection: Connection, *, wallet_ids: Sequence[int], first: int, last: int
+) -> set[tuple[int, str, str]]:
+    """(wallet, value, transaction id) of every token that one of these blocks has spent, and not yet for good."""
+    rows = await SQL["used_in_range"].rows(connection, list(wallet_ids), first, last)
+    return {(row["wallet_id"], row["value"], row["spent_tx"]) for row in rows}
 
 
 async def close(connection: Connection, *, token_id: int, proof_id: int) -> bool:
@@ -116,6 +124,9 @@ async def close(connection: Connection, *, token_id: int, proof_id: int) -> bool
 
 
 async def expected_nonce(connection: Connection, *, wallet_id: int, height: int) -> int | None:
-    """The nonce that the wallet must have after block `height`, by what was read; None: not adopted."""
+    """The nonce that the wallet must have after block `height`, by what was read; None: not adopted by then.
+
+    `height` is at or above whatever is final.
+    """
     row = await SQL["expected_nonce"].one(connection, wallet_id, height)
     return None if row is None or row["nonce"] is None else int(row["nonce"])

@@ -2,7 +2,7 @@
 SELECT wallet_id FROM wallets WHERE wallet_id = $1 FOR UPDATE;
 
 -- name: gate(wallet_id)
-SELECT w.paused, (SELECT d.frozen FROM deployment d) AS frozen, w.retired, w.next_nonce,
+SELECT w.paused, (SELECT frozen_because()) AS frozen, w.retired, w.next_nonce,
        (SELECT count(*) FROM tokens k WHERE k.wallet_id = w.wallet_id AND k.spent_tx IS NULL AND k.open)::integer AS in_flight,
        (SELECT min(c.read_to) FROM coverage c WHERE c.wallet_id = w.wallet_id) AS read_to,
        (EXISTS (SELECT FROM transfers t WHERE t.wallet_id = w.wallet_id AND t.canonical AND t.result = 'pending')
@@ -64,15 +64,25 @@ WITH back AS (
 )
 UPDATE attempts t SET next_send_at = now() FROM back WHERE t.token_id = back.token_id AND t.raw IS NOT NULL;
 
--- name: finalise(chain_id, height)
-UPDATE tokens k SET spent_final = true
-  FROM wallets w
- WHERE w.wallet_id = k.wallet_id AND w.chain_id = $1 AND k.spent_block <= $2 AND NOT k.spent_final;
+-- name: finalise(wallet_ids, height)
+UPDATE tokens SET spent_final = true WHERE wallet_id = ANY ($1::bigint[]) AND spent_block <= $2 AND NOT spent_final;
+
+-- name: used_in_range(wallet_ids, first, last)
+SELECT wallet_id, value, spent_tx FROM tokens
+ WHERE wallet_id = ANY ($1::bigint[]) AND NOT spent_final AND spent_block BETWEEN $2 AND $3;
 
 -- name: close(token_id, proof_id)
 UPDATE tokens SET proof_id = $2 WHERE token_id = $1 AND proof_id IS NULL;
 
 -- name: expected_nonce(wallet_id, height)
-SELECT COALESCE((SELECT max(k.value::bigint) + 1 FROM tokens k
-                  WHERE k.wallet_id = w.wallet_id AND k.kind = 'evm_nonce' AND k.spent_block <= $2), w.adopted_nonce)::bigint AS nonce
-  FROM wallets w WHERE w.wallet_id = $1;
+-- Counted, not the highest one: a use that was missed below another is a hole. What is spent for good has none, because
+-- nothing becomes so before this was compared; so only the few that are not need be counted.
+SELECT (f.floor + (SELECT count(*) FROM tokens k
+                    WHERE k.wallet_id = w.wallet_id AND k.kind = 'evm_nonce' AND NOT k.spent_final AND k.spent_block <= $2
+                      AND k.value::bigint >= w.adopted_nonce))::bigint AS nonce
+  FROM wallets w
+ CROSS JOIN LATERAL (
+        SELECT greatest(w.adopted_nonce, (SELECT k.value::bigint + 1 FROM tokens k
+                                           WHERE k.wallet_id = w.wallet_id AND k.kind = 'evm_nonce' AND k.spent_final
+                                           ORDER BY k.value::bigint DESC LIMIT 1)) AS floor) f
+ WHERE w.wallet_id = $1 AND w.adopted_block <= $2;

@@ -21,12 +21,15 @@ SELECT e.payout_id, e.account, e.asset_id, e.destination, e.amount, e.created_at
  ORDER BY e.created_at, e.payout_id;
 
 -- name: unexplained(asset_ids, destinations, amounts)
--- Transfers that no payout explains, and of whose incident nobody has said that it is settled.
+-- Transfers that no payout explains, and of whose incident nobody has said that it is settled. One that nobody has
+-- judged yet counts too, unless it is in a transaction of our own: a watched wallet's is only judged after its grace.
 SELECT DISTINCT ON (t.asset_id, t.destination, t.amount) t.asset_id, t.destination, t.amount, t.chain_id, t.tx_id, t.block
   FROM unnest($1::bigint[], $2::text[], $3::numeric[]) AS k (asset_id, destination, amount)
   JOIN transfers t USING (asset_id, destination, amount)
- WHERE t.canonical AND t.result IN ('orphan', 'duplicate')
-   AND NOT EXISTS (SELECT FROM incidents i
-                    WHERE i.kind IN ('orphan_transfer', 'duplicate_transfer') AND i.state = 'resolved'
-                      AND i.subject = t.chain_id || ':' || t.tx_id || ':' || t.position)
+ WHERE t.canonical
+   AND (t.result IN ('orphan', 'duplicate')
+        AND NOT EXISTS (SELECT FROM incidents i
+                         WHERE i.kind IN ('orphan_transfer', 'duplicate_transfer') AND i.state = 'resolved'
+                           AND i.subject = t.chain_id || ':' || t.tx_id || ':' || t.position)
+     OR t.result = 'pending' AND NOT EXISTS (SELECT FROM attempts e WHERE e.chain_id = t.chain_id AND e.tx_id = t.tx_id))
  ORDER BY t.asset_id, t.destination, t.amount, t.transfer_id;

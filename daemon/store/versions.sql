@@ -74,7 +74,7 @@ UPDATE payout_versions SET review = NULL, review_since = NULL, review_detail = N
 -- name: standing_still(created_s, signed_s, broadcast_s, most)
 SELECT p.payout_id, v.version, p.account, a.chain_id, a.contract, p.destination, p.amount, v.status, v.created_at,
        v.updated_at, v.confirmed_at, v.reversed_at, p.expected_repeat_of, v.waits_for, v.review,
-       w.address AS wallet_address, w.paused AS wallet_paused, now() AS now
+       w.address AS wallet_address, now() AS now
   FROM payout_versions v
   JOIN payouts p USING (payout_id)
   JOIN assets a USING (asset_id)

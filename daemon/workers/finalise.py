@@ -1,15 +1,17 @@
 """Read final blocks a second time, from another node where there is one, and only then call them final.
 
-Guarantees: `final_to` moves only over blocks whose hashes, transfers, uses and nonces agree with the
-first reading; what the first reading missed is stored and goes through the detectors; a contradiction
-opens an incident and stops the mark. Does not guarantee speed: nothing but proofs of death waits for it.
+Guarantees: `final_to` moves only over blocks whose hashes, transfers and uses agree with the first
+reading, and only while the nonces where the first reading stands are what all uses that were read add up
+to; what the first reading missed is stored and goes through the detectors; a contradiction opens an
+incident and stops the mark. Does not guarantee speed: nothing but proofs of death waits for it.
 Killed at any line: the piece is read again from the mark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
 
 import structlog
 
@@ -36,6 +38,24 @@ class Contradiction:
     second: str
 
 
+@dataclass(frozen=True, slots=True)
+class Nonces:
+    """What the chain says that wallets have used after one block: wallet id -> nonce."""
+
+    height: int
+    block_hash: str
+    shown: dict[int, int]
+
+
+class Outcome(Enum):
+    """What came of comparing the two readings of a piece."""
+
+    AGREED = "agreed"
+    BLOCKS_DIFFER = "blocks differ"
+    NONCES_DIFFER = "nonces differ"
+    FORKED = "forked"  #: The first reading stands on a block that has left the chain: it will fall back by itself.
+
+
 class Finalise:
     """Moves the final mark of one chain."""
 
@@ -47,12 +67,13 @@ class Finalise:
         self.name = f"finalise:{chain.name}"
         self._context = context
         self._chain = chain
+        self._sought_to = -1  #: how far above the final mark a use was looked for that the first reading missed
 
     async def round(self) -> bool:
         """Read the next final piece again; whether there is more."""
         marks = await self._chain.rail.marks()
         covered = await self._context.db.run(
-            lambda connection: coverage.of_chain(connection, chain_id=self._chain.chain_id)
+            lambda connection: coverage.of_wallets(connection, wallet_ids=self._wallet_ids())
         )
         if not covered or marks.dead is None or marks.paid is None:
             return False
@@ -62,48 +83,112 @@ class Finalise:
         last = min(reach, first + PIECE - 1)
         if first > last:
             return False
-        addresses = [w.address for w in self._wallets()]
-        blocks = await self._chain.rail.read_blocks(first, last, wallets=addresses, second=True)
+        begun = {one.wallet_id: one.watched_from for one in covered}
+        blocks = await self._read_again(first, last, begun)
+        nonces = None
+        if blocks[-1].height == reach:
+            nonces = await self._nonces(min(one.read_to for one in covered), head=marks.head)
+            if nonces is None:
+                return False
+        outcome = await self._context.db.run(lambda connection: self._compare(connection, blocks, nonces))
+        self._context.bells.ring(f"confirm:{self._chain.name}", f"reconcile:{self._chain.name}")
+        if outcome is Outcome.NONCES_DIFFER and nonces is not None:
+            await self._seek(blocks[-1].height + 1, nonces.height, begun)
+        return outcome is Outcome.AGREED and blocks[-1].height < reach
+
+    async def _read_again(self, first: int, last: int, begun: Mapping[int, int]) -> tuple[BlockReading, ...]:
+        """These blocks of another node, with what concerns a wallet from the block on with which its reading began.
+
+        What is older is that wallet's history: one that is read from further back does not make it anybody's news.
+        """
+        since = {w.address: begun[w.wallet_id] for w in self._wallets() if w.wallet_id in begun}
+        blocks = await self._chain.rail.read_blocks(first, last, wallets=list(since), second=True)
         if not blocks or blocks[0].height != first:
             raise RailUnavailable(f"no second reading of block {first}")
-        # Nodes keep the state of recent blocks only, so the nonce is compared where the range ends.
-        nonces = await self._nonces(blocks[-1].height) if blocks[-1].height == reach else {}
-        done = await self._context.db.run(lambda connection: self._compare(connection, blocks, nonces))
-        self._context.bells.ring(f"confirm:{self._chain.name}", f"reconcile:{self._chain.name}")
-        return done and blocks[-1].height < reach
+        return tuple(
+            replace(
+                block,
+                transfers=tuple(t for t in block.transfers if since[t.wallet] <= block.height),
+                uses=tuple(u for u in block.uses if since[u.wallet] <= block.height),
+            )
+            for block in blocks
+        )
 
-    async def _nonces(self, height: int) -> dict[int, int]:
-        """Each signing wallet's nonce after block `height`, as the chain says."""
+    async def _nonces(self, height: int, *, head: int) -> Nonces | None:
+        """Each signing wallet's nonce after block `height`, as the chain says; None while a fork goes through it.
+
+        `height` is where the first reading stands, near the head: an ordinary node has forgotten the state at
+        the final block where finality is more than some 128 blocks deep.
+        """
+        if head < height:
+            return None
         found: dict[int, int] = {}
         for wallet in self._wallets():
             if wallet.signs:
                 reading = await self._chain.rail.wallet(wallet.address, contracts=(), block=height)
                 found[wallet.wallet_id] = reading.nonce_latest
-        return found
+        now = await self._chain.rail.read_blocks(height, height, wallets=[])
+        return Nonces(height, now[0].hash, found) if now else None
 
-    async def _compare(self, connection: Connection, blocks: Sequence[BlockReading], nonces: dict[int, int]) -> bool:
-        """One transaction: store what was missed, then move the mark, or say what contradicts."""
+    async def _seek(self, first: int, last: int, begun: Mapping[int, int]) -> None:
+        """Look once for the use that explains the nonce, in the blocks that are not final yet.
+
+        The mark would never get to where the first reading missed it.
+        """
+        first = max(first, self._sought_to + 1)
+        if first > last:
+            return
+        blocks = await self._read_again(first, min(last, first + PIECE - 1), begun)
+        await self._context.db.run(lambda connection: self._store_sought(connection, blocks))
+        self._sought_to = blocks[-1].height
+        self._context.bells.ring(self.name)
+
+    async def _store_sought(self, connection: Connection, blocks: Sequence[BlockReading]) -> None:
+        await wallets.lock(connection, wallet_ids=self._wallet_ids())
+        known, differing = await self._first_reading(connection, blocks)
+        stored = await coverage.block_at(connection, chain_id=self._chain.chain_id, height=blocks[-1].height)
+        if not differing and stored is not None:  # else the first reading fell back meanwhile, to another fork perhaps
+            seen = [t for block in blocks for t in block.transfers]
+            await self._store_missed(connection, known, seen, [u for block in blocks for u in block.uses])
+
+    async def _first_reading(
+        self, connection: Connection, blocks: Sequence[BlockReading]
+    ) -> tuple[set[tuple[str, int, str]], list[Contradiction]]:
+        """The transfers that are stored of these blocks, and the blocks that were others then."""
         chain_id, first, last = self._chain.chain_id, blocks[0].height, blocks[-1].height
-        await wallets.lock(connection, wallet_ids=[w.wallet_id for w in self._wallets()])
         stored = {
             block.height: await coverage.block_at(connection, chain_id=chain_id, height=block.height)
             for block in blocks
         }
-        trouble = blocks_differ(blocks, stored)
-        known = await transfers.in_range(connection, chain_id=chain_id, first=first, last=last)
+        known = await transfers.in_range(
+            connection, chain_id=chain_id, wallet_ids=self._wallet_ids(), first=first, last=last
+        )
+        return known, blocks_differ(blocks, stored)
+
+    async def _compare(self, connection: Connection, blocks: Sequence[BlockReading], nonces: Nonces | None) -> Outcome:
+        """One transaction: store what was missed, then move the mark, or say what contradicts."""
+        chain_id, last, wallet_ids = self._chain.chain_id, blocks[-1].height, self._wallet_ids()
+        await wallets.lock(connection, wallet_ids=wallet_ids)
+        known, trouble = await self._first_reading(connection, blocks)
         seen = [t for block in blocks for t in block.transfers]
         trouble += transfers_vanished(known, seen)
+        trouble += await self._uses_vanished(connection, blocks)
         if trouble:
             await self._contradicted(connection, trouble, last)
-            return False
+            return Outcome.BLOCKS_DIFFER
         await self._store_missed(connection, known, seen, [u for block in blocks for u in block.uses])
-        trouble = await self._nonces_differ(connection, nonces, last)
-        if trouble:
-            await self._contradicted(connection, trouble, last)
-            return False
-        await coverage.advance_final(connection, chain_id=chain_id, target=last)
-        await tokens.finalise(connection, chain_id=chain_id, height=last)
-        await transfers.mark_final(connection, chain_id=chain_id, paid=last, proven=last)  # last is at most `paid`
+        if nonces is not None:
+            stood = await coverage.block_at(connection, chain_id=chain_id, height=nonces.height)
+            if stood is None or stood.hash != nonces.block_hash:
+                return Outcome.FORKED
+            trouble = await self._nonces_differ(connection, nonces)
+            if trouble:
+                await self._contradicted(connection, trouble, last)
+                return Outcome.NONCES_DIFFER
+        await coverage.advance_final(connection, wallet_ids=wallet_ids, target=last)
+        await tokens.finalise(connection, wallet_ids=wallet_ids, height=last)
+        # `last` is at most what counts as paid.
+        await transfers.mark_final(connection, chain_id=chain_id, wallet_ids=wallet_ids, paid=last, proven=last)
         await coverage.forget_old_blocks(connection, chain_id=chain_id, below=last - KEPT_BLOCKS)
         await incidents.resolve_condition(
             connection,
@@ -112,7 +197,7 @@ class Finalise:
             note=f"both readings agree up to block {last}",
             desk=self._context.desk,
         )
-        return True
+        return Outcome.AGREED
 
     async def _store_missed(
         self,
@@ -142,15 +227,26 @@ class Finalise:
         for one in foreign:
             await uses.open_incident(connection, one, desk=self._context.desk)
 
-    async def _nonces_differ(self, connection: Connection, nonces: dict[int, int], height: int) -> list[Contradiction]:
+    async def _uses_vanished(self, connection: Connection, blocks: Sequence[BlockReading]) -> list[Contradiction]:
+        """Uses that are stored of these blocks and that the second reading does not show: nothing is spent for good."""
+        ids = {w.address: w.wallet_id for w in self._wallets()}
+        shown = {(ids[use.wallet], use.value, use.tx_id) for block in blocks for use in block.uses}
+        stored = await tokens.used_in_range(
+            connection, wallet_ids=self._wallet_ids(), first=blocks[0].height, last=blocks[-1].height
+        )
+        return [
+            Contradiction(f"use of token {value} of wallet {wallet_id}", f"by {tx_id}", "not there")
+            for wallet_id, value, tx_id in sorted(stored - shown)
+        ]
+
+    async def _nonces_differ(self, connection: Connection, nonces: Nonces) -> list[Contradiction]:
         """Wallets whose nonce on chain is not what the uses that were read add up to."""
         trouble = []
-        for wallet_id, shown in nonces.items():
-            counted = await tokens.expected_nonce(connection, wallet_id=wallet_id, height=height)
+        for wallet_id, shown in nonces.shown.items():
+            counted = await tokens.expected_nonce(connection, wallet_id=wallet_id, height=nonces.height)
             if counted is not None and counted != shown:
-                trouble.append(
-                    Contradiction(f"nonce of wallet {wallet_id} after block {height}", str(counted), str(shown))
-                )
+                what = f"nonce of wallet {wallet_id} after block {nonces.height}"
+                trouble.append(Contradiction(what, str(counted), str(shown)))
         return trouble
 
     async def _contradicted(self, connection: Connection, trouble: Sequence[Contradiction], height: int) -> None:
@@ -172,6 +268,10 @@ class Finalise:
 
     def _wallets(self) -> tuple[WalletRow, ...]:
         return self._context.catalog.wallets_of(self._chain.chain_id)
+
+    def _wallet_ids(self) -> list[int]:
+        """The wallets of the running config: only what is read may become final."""
+        return [wallet.wallet_id for wallet in self._wallets()]
 
 
 def blocks_differ(blocks: Sequence[BlockReading], stored: dict[int, StoredBlock | None]) -> list[Contradiction]:

@@ -20,7 +20,7 @@ from chains.errors import FeeCapBlocks, PayloadRefused, RailUnavailable
 from chains.types import NATIVE, Order, Prepared, Unpayable, WalletReading
 from daemon.payouts.gate import ChainSays, Waits, Wish, affordable, forbids
 from daemon.payouts.states import PayoutState
-from daemon.store import attempts, events, ledger, proofs, tokens, versions
+from daemon.store import attempts, deployment, events, ledger, proofs, tokens, versions
 from daemon.store.catalog import WalletRow
 from daemon.store.errors import Refused
 from daemon.store.queries import Connection
@@ -68,6 +68,7 @@ class Sign:
         self._wallet = wallet
         self._signer = signer
         self._batch = batch
+        self._counter = 0  #: the highest next nonce that the database ever showed; a lower one is an older database
         others = [w for w in context.catalog.wallets_of(chain.chain_id) if w.signs and not w.retired]
         self._alone = len(others) == 1
 
@@ -144,6 +145,7 @@ class Sign:
             except Refused as refused:
                 return await self._sign_apart(left, reading, refused)
             if signed:
+                self._counter += len(signed)
                 self._context.bells.ring(f"send:{self._chain.name}")
                 for key in signed:
                     self._context.metrics.add(
@@ -175,6 +177,11 @@ class Sign:
     async def _sign(self, connection: Connection, ready: Sequence[Ready], reading: WalletReading) -> list[Key]:
         """The signing transaction: gate, claim, bind, sign, store. The keys that were signed."""
         gate = await tokens.lock_gate(connection, self._wallet.wallet_id)
+        if gate.next_nonce is not None and gate.next_nonce < self._counter and gate.frozen is None:
+            reason = f"the database has gone back: wallet {self._wallet.name} had signed up to {self._counter - 1}"
+            await deployment.freeze(connection, reason=reason)
+            gate = await tokens.lock_gate(connection, self._wallet.wallet_id)
+        self._counter = gate.next_nonce or 0
         keys = [one.candidate.key for one in ready]
         chain_says = ChainSays(reading.block, reading.nonce_latest, reading.nonce_pending)
         why = forbids(
@@ -234,12 +241,18 @@ class Sign:
         return attempts.Signed(token_id, 1, "pay", payload, tx)
 
     async def _refuse(self, candidate: Candidate, answer: Unpayable, reading: WalletReading) -> None:
-        """The chain says it cannot be paid, and no token was bound: failed, with that as the proof."""
+        """The chain says it cannot be paid, and no token was bound: failed, with that as the proof.
+
+        Not while the deployment is frozen: a database that forgot does not know that none was bound.
+        """
         await self._context.db.run(lambda connection: self._fail(connection, candidate.key, answer.reason, reading))
 
     async def _fail(self, connection: Connection, key: Key, reason: str, reading: WalletReading) -> None:
         state = await versions.lock(connection, key)
-        if state is None or state["status"] != PayoutState.CREATED.value:
+        if state is None or state["status"] != PayoutState.CREATED.value or state["review"] is not None:
+            return
+        if await deployment.frozen(connection) is not None:
+            await self._wait(connection, [key], Waits.FROZEN)
             return
         evidence = [{"what": "dry run refused; no token was ever bound", "reason": reason, "block": reading.block}]
         proof_id = await proofs.write(connection, key, shows="dead", kind="never_bound", evidence=evidence)

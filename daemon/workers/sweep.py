@@ -1,18 +1,19 @@
-"""Look for payouts that stand still with nothing to explain it, and end the incidents of those that moved.
+"""Look for payouts and for readings of chains that stand still, and end the incidents of those that moved.
 
 Killed at any line: the next round looks again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import asyncpg
 
 from daemon.store import incidents, versions
 from daemon.store.queries import Connection
-from daemon.workers.context import Context
+from daemon.workers.context import Chain, Context
+from daemon.workers.gaps import Gaps
 from detectors import registry
 from detectors.records import WaitingFacts
 
@@ -26,14 +27,27 @@ class Sweep:
     interval_s = 5.0
     timeout_s = 30.0
 
-    def __init__(self, context: Context, *, limits_s: Mapping[str, float]) -> None:
-        """`limits_s` is how long a version may stand in created, signed and broadcast."""
+    def __init__(
+        self,
+        context: Context,
+        *,
+        limits_s: Mapping[str, float],
+        chains: Sequence[Chain] = (),
+        gap_limit_s: float = 60.0,
+    ) -> None:
+        """`limits_s` is how long a version may stand in created, signed and broadcast.
+
+        `gap_limit_s` is how long a block of one of `chains` may stay unread.
+        """
         self._context = context
         self._limits_s = dict(limits_s)
+        self._gaps = [Gaps(context, chain, limit_s=gap_limit_s) for chain in chains]
 
     async def round(self) -> bool:
-        """Open and resolve `stuck_payout`; never more to do at once."""
+        """Open and resolve `stuck_payout` and `coverage_gap`; never more to do at once."""
         await self._context.db.run(self._look)
+        for gaps in self._gaps:
+            await self._context.db.run(gaps.look)
         return False
 
     async def _look(self, connection: Connection) -> None:
@@ -54,8 +68,9 @@ class Sweep:
 
     def _facts(self, row: asyncpg.Record) -> WaitingFacts:
         since: datetime = row["updated_at"]
-        explained = "its wallet is paused" if row["wallet_paused"] else None
+        explained = None
         if row["waits_for"] in ("wallet_paused", "frozen"):
+            # Only before signing: a pause keeps nothing that was signed from being sent and mined.
             explained = f"waits for: {row['waits_for']}"
         return WaitingFacts(
             intent=versions.intent_of(row),

@@ -9,6 +9,7 @@ Killed at any line: the piece is read again from the mark.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -16,11 +17,12 @@ import structlog
 
 from chains.errors import RailUnavailable
 from chains.types import BlockReading, Marks
-from daemon.store import attempts, coverage, remined, tokens, transfers, uses, wallets
+from daemon.store import attempts, coverage, incidents, remined, tokens, transfers, uses, wallets
 from daemon.store.catalog import WalletRow
 from daemon.store.coverage import Coverage, Overtaken
 from daemon.store.queries import Connection
 from daemon.workers.context import Chain, Context
+from detectors.records import Evidence, Finding, Lasts, Severity
 
 log = structlog.get_logger()
 PIECE = 64  #: blocks in one transaction; halved while rounds time out
@@ -32,7 +34,7 @@ class ReorgBelowFinal(Exception):
 
 
 class Watch:
-    """Reads one chain for all of its wallets."""
+    """Reads one chain for all of its wallets that the config names."""
 
     interval_s = 1.0
     timeout_s = 60.0
@@ -44,6 +46,7 @@ class Watch:
         self._context = context
         self._chain = chain
         self._piece = PIECE
+        self._doubted = True  #: an incident about what was read may be open, from before the start too
 
     async def round(self) -> bool:
         """Read the next piece; whether the head is still further on."""
@@ -57,7 +60,12 @@ class Watch:
         if first > last:
             await self._context.db.run(lambda connection: self._keep_marks(connection, marks))
             return False
-        blocks = await self._read(first, last, wallet_ids)
+        try:
+            blocks = await self._read(first, last, wallet_ids)
+        except RailUnavailable:
+            # That there are blocks which nobody can read must be seen. No transfer is called final on this account.
+            await self._context.db.run(partial(coverage.set_marks, chain_id=self._chain.chain_id, marks=marks))
+            raise
         if not blocks:
             return False
         try:
@@ -75,7 +83,7 @@ class Watch:
         self._piece = max(1, self._piece // 2)
 
     async def _begin(self, connection: Connection) -> list[Coverage]:
-        return await coverage.of_chain(connection, chain_id=self._chain.chain_id)
+        return await coverage.of_wallets(connection, wallet_ids=self._wallet_ids())
 
     async def _read(self, first: int, last: int, wallet_ids: Sequence[int]) -> tuple[BlockReading, ...]:
         """These blocks, whole, linked to the last one that was read. Empty while a fork must be sought first."""
@@ -86,12 +94,14 @@ class Watch:
         linked = all(a.hash == b.parent and a.height + 1 == b.height for a, b in pairwise(blocks))
         if not linked or blocks[0].height != first:
             raise RailUnavailable(f"blocks {first} to {last} are not linked by their parents")
-        known = await self._context.db.run(
-            lambda connection: coverage.block_at(connection, chain_id=self._chain.chain_id, height=first - 1)
-        )
-        if known is not None and known.hash != blocks[0].parent:
-            await self._fork_below(first - 1)
-            return ()
+        # Below what was read, and at its top: another wallet may have been read up to there already, on a lost fork.
+        for height, now in ((first - 1, blocks[0].parent), (blocks[-1].height, blocks[-1].hash)):
+            known = await self._context.db.run(
+                partial(coverage.block_at, chain_id=self._chain.chain_id, height=height)
+            )
+            if known is not None and known.hash != now:
+                await self._fork_below(height)
+                return ()
         return blocks
 
     async def _store(
@@ -121,6 +131,10 @@ class Watch:
         for one in foreign:
             await uses.open_incident(connection, one, desk=self._context.desk)
         await coverage.advance(connection, wallet_ids=wallet_ids, source=source, target=blocks[-1].height)
+        below = await coverage.block_at(connection, chain_id=chain_id, height=source)
+        if below is not None and below.hash != blocks[0].parent:
+            # Between our reading and this lock another daemon fell back to a fork and read up to the same height.
+            raise Overtaken(f"block {source} is another one than the one below what was read")
         await self._keep_marks(connection, marks)
         log.debug("watch.stored", chain=self._chain.name, to=blocks[-1].height, transfers=len(seen))
         return len(foreign)
@@ -128,9 +142,44 @@ class Watch:
     async def _keep_marks(self, connection: Connection, marks: Marks) -> None:
         """What the chain showed; and what is final for a payment is marked so, as far as it was read."""
         chain_id = self._chain.chain_id
+        if await self._on_another_fork(connection, marks):
+            marks = replace(marks, paid=None)
         await coverage.set_marks(connection, chain_id=chain_id, marks=marks)
         if marks.paid is not None:
-            await transfers.mark_final(connection, chain_id=chain_id, paid=marks.paid, proven=-1)
+            await transfers.mark_final(
+                connection, chain_id=chain_id, wallet_ids=self._wallet_ids(), paid=marks.paid, proven=-1
+            )
+
+    async def _on_another_fork(self, connection: Connection, marks: Marks) -> bool:
+        """Whether what was read is not what the nodes together call final: one of them alone was asked for it.
+
+        Then nothing is final for a payment, and an incident says so until both are the same again.
+        """
+        if marks.paid is None or marks.paid_hash is None:
+            return False
+        chain_id, desk = self._chain.chain_id, self._context.desk
+        known = await coverage.block_at(connection, chain_id=chain_id, height=marks.paid)
+        subject = f"{chain_id}:first-reading"
+        if known is None or known.hash == marks.paid_hash:
+            if self._doubted and known is not None:
+                note = f"block {marks.paid} is the one that most nodes have"
+                await incidents.resolve_condition(
+                    connection, kind="node_disagreement", subject=subject, note=note, desk=desk
+                )
+                self._doubted = False
+            return False
+        self._doubted = True
+        finding = Finding(
+            kind="node_disagreement",
+            subject=subject,
+            lasts=Lasts.CONDITION,
+            severity=Severity.WARNING,
+            title=f"the blocks of {self._chain.name} that were read are not those that most of its nodes call final",
+            evidence=(Evidence(f"hash of block {marks.paid}", marks.paid_hash, known.hash),),
+            cause=subject,
+        )
+        await incidents.open_finding(connection, finding, desk=desk, chain_id=chain_id)
+        return True
 
     async def _look_for_fork(self, covered: Sequence[Coverage], marks: Marks) -> bool:
         """Whether the head that was read is not the chain's any more; then falls back to the fork."""
@@ -164,10 +213,11 @@ class Watch:
     async def _fall_back(self, connection: Connection, fork: int) -> int:
         """One transaction: nothing above the fork counts any more. How many transfers left the chain."""
         chain_id = self._chain.chain_id
-        final_to = max((c.final_to for c in await coverage.of_chain(connection, chain_id=chain_id)), default=-1)
+        covered = await coverage.of_wallets(connection, wallet_ids=self._wallet_ids())
+        final_to = max((one.final_to for one in covered), default=-1)
         if fork < final_to:
             raise ReorgBelowFinal(f"{self._chain.name}: fork at {fork}, but {final_to} was final; nothing is signed")
-        await wallets.lock(connection, wallet_ids=[w.wallet_id for w in self._wallets()])
+        await wallets.lock(connection, wallet_ids=self._wallet_ids())
         await tokens.unspend_above(connection, chain_id=chain_id, fork=fork)
         gone = await transfers.unmark_above(connection, chain_id=chain_id, fork=fork)
         await coverage.fall_back(connection, chain_id=chain_id, fork=fork)
@@ -188,6 +238,10 @@ class Watch:
 
     def _wallets(self) -> tuple[WalletRow, ...]:
         return self._context.catalog.wallets_of(self._chain.chain_id)
+
+    def _wallet_ids(self) -> list[int]:
+        """The wallets of the running config: whatever else is stored is not read, and stays where it was."""
+        return [wallet.wallet_id for wallet in self._wallets()]
 
 
 def next_piece(covered: Sequence[Coverage], *, head: int, piece: int) -> tuple[int, int, list[int]]:

@@ -66,6 +66,40 @@ async def test_a_nonce_that_the_blocks_do_not_add_up_to_stops_the_final_mark_unt
     assert {(item["expected"], item["observed"]) for item in found["evidence"]} == {("0", "1")}
 
 
+async def test_a_use_that_both_readings_missed_below_another_stops_the_final_mark(world: World) -> None:
+    """The highest nonce that was read is the right one; the hole below it still is one."""
+    hidden = -1
+
+    def without_transactions(block: Json) -> Json:
+        if not isinstance(block, dict) or block.get("number") != hex(hidden):
+            return block
+        return {**block, "transactions": []}
+
+    async with running(world) as one:
+        await world.settle()
+        await one.api.until_scanned("hot", await world.head())
+        hidden = await world.head() + 1
+        world.proxy.on("eth_getBlockByNumber", Change(without_transactions))
+        logs = world.proxy.on("eth_getLogs", Change(lambda logs: []))
+        await world.steal(destination=STRANGER, amount=5)
+        await world.mine()
+        await one.api.until_scanned("hot", hidden)
+        logs.times = logs.used  # only that block is lied about
+        await world.steal(destination=STRANGER, amount=6)
+        await world.settle()
+        await one.api.until_scanned("hot", await world.head())
+        await one.api.until_incident("node_disagreement")
+        seen = [int(found["block_number"]) for found in await one.api.transfers()]
+        during = await number(world.dsn, FINAL_TO)
+        world.proxy.heal()
+        await until_final(world, one, await world.head() - 2)
+        found = await one.api.until_incident("foreign_nonce", count=2)
+
+    assert hidden not in seen
+    assert during < hidden
+    assert len(found) == 2
+
+
 async def test_a_use_that_the_first_reading_missed_above_the_final_mark_is_looked_for_and_told(world: World) -> None:
     """The nonce near the head is one too high: the mark must not wait for a block that it would never reach."""
     hidden = -1

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.flows.clockwork import beside, number
+from tests.flows.api_client import PAYEE
+from tests.flows.clockwork import beside, hurry, number
 from tests.flows.copies import another_server
 from tests.flows.daemons import Running, running
 from tests.flows.standby import primary_and_standby
@@ -140,3 +141,19 @@ async def test_a_plain_role_may_ask_for_the_identity(world: World) -> None:
         await connection.execute("RESET ROLE; REVOKE ALL ON deployment FROM plain; DROP ROLE plain")
 
     assert why is None
+
+
+async def test_while_frozen_no_order_fails_as_one_for_which_nothing_was_signed(world: World) -> None:
+    """The database may have forgotten that something was: a dry run that is refused now proves nothing."""
+    async with running(world) as one:
+        left = await one_left_over(one)
+        await until_waiting_for(one, left, "wallet_paused")
+        async with another_server(world.dsn) as connection:
+            await connection.execute(MOVED)
+        await world.chain.call_token(world.token, "setBlacklisted(address,bool)", PAYEE, True)
+        await hurry(world.dsn)
+        one.ring("sign:hot")
+        await until_waiting_for(one, left, "frozen")
+        shown = await one.api.payout(left)
+
+    assert (shown["status"], shown["failure"]) == ("created", None)

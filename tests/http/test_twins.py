@@ -187,6 +187,16 @@ async def test_an_order_equal_to_an_unexplained_transfer_goes_into_review(world:
     assert [event["type"] for event in events] == ["payout.review", "payout.created"]
 
 
+async def test_an_order_equal_to_a_transfer_that_nobody_has_judged_yet_goes_into_review(world: World) -> None:
+    """A watched wallet's transfer is only judged after its grace: an order that comes in meanwhile must not be paid."""
+    await world.credit("10")
+    await land(world, tx_id="0xbad", destination=ALICE, amount=1_000_000, result="pending")
+
+    payout = (await world.order()).body
+
+    assert payout["review"]["reason"] == "maybe_already_paid"
+
+
 @pytest.mark.parametrize("how", ["explained", "reorganised", "matched"])
 async def test_an_explained_transfer_holds_nothing(world: World, how: str) -> None:
     await world.credit("10")

@@ -4,7 +4,7 @@ import pytest
 from asyncpg import Connection, Record
 
 from tests.store import schema_steps as do
-from tests.store.schema_cases import CHAIN, CUSTODY, NEW, Allowed, Refused, allows, refuses, steps
+from tests.store.schema_cases import CHAIN, CUSTODY, HOT, NEW, Allowed, Refused, allows, refuses, steps
 
 RETENTION = "SET LOCAL payoutd.retention = 'on'"
 ORPHAN = do.incident("orphan_transfer", "eip155:1:0xa:0", "event")
@@ -14,6 +14,9 @@ EVENT = "INSERT INTO events (topic, subject, body, actor) VALUES ('payout.create
 OLD_EVENT = EVENT.replace("actor)", "actor, at)").replace("'ann')", "'ann', now() - interval '40 days')")
 DELIVERY = "INSERT INTO deliveries (receiver, event_id, thread) SELECT 'pager', event_id, 't' FROM events"
 COVERED = "INSERT INTO coverage (wallet_id, filter_hash, watched_from, final_to, read_to) VALUES (1, 'f', 10, 15, 20)"
+THAWED = "UPDATE wallets SET thawed_at = now() + interval '1 s' WHERE signs AND NOT retired"
+LIFT = "UPDATE deployment SET frozen = NULL"
+THAW = f"INSERT INTO thaws (wallet_id, frozen_at, first_nonce, end_nonce) VALUES ({HOT}, now(), 5, 21)"
 MARKED = f"INSERT INTO chain_marks (chain_id, head, paid_to, dead_to) VALUES ('{CHAIN}', 100, 90, 36)"
 
 IDENTITIES = [
@@ -91,6 +94,19 @@ IDENTITIES = [
         "INSERT INTO deployment (one, instance, system_identifier, timeline) VALUES (false, 'two', 2, 1)",
     ),
     Refused("the identity deleted", "deployment_history", "", "DELETE FROM deployment"),
+    Refused("the identity changed", "deployment_identity", "", "UPDATE deployment SET timeline = 2"),
+    Refused("the instance changed", "deployment_identity", "", "UPDATE deployment SET instance = 'other'"),
+    Refused("a freeze lifted without a thaw", "deployment_thawed", do.FREEZE, LIFT),
+    Refused(
+        "a freeze lifted while one wallet was thawed before it",
+        "deployment_thawed",
+        steps(do.FREEZE, THAWED, f"UPDATE wallets SET thawed_at = now() - interval '1 s' WHERE wallet_id = {HOT}"),
+        LIFT,
+    ),
+    Refused("a thaw's range changed", "thaws_history", THAW, "UPDATE thaws SET end_nonce = 100"),
+    Refused("two ranges for one freeze", "thaws_pkey", THAW, THAW),
+    Refused("a thaw of nothing", "thaws_wallet", "", THAW.replace(f"({HOT},", "(99,")),
+    Refused("an empty range thawed", "thaws_range", "", THAW.replace("5, 21", "5, 5")),
     Refused("a payout of an unknown asset", "payouts_asset", "", do.intent(1, asset=99)),
     Refused("a payout pinned to an unknown wallet", "payouts_wallet", "", do.intent(1, wallet="99")),
     Refused(
@@ -187,6 +203,7 @@ TABLES_OF_HISTORY = (
     "payouts",
     "proofs",
     "sends",
+    "thaws",
     "tokens",
     "transfers",
     "transitions",
@@ -199,6 +216,11 @@ TRUNCATED = [
 ]
 
 ALLOWED = [
+    Allowed(
+        "a freeze lifted after every signing wallet, and the identity stored anew",
+        steps(do.FREEZE, THAWED),
+        LIFT.replace("frozen = NULL", "frozen = NULL, timeline = 2"),
+    ),
     Allowed("a wallet renamed", "", "UPDATE wallets SET name = 'main'"),
     Allowed(
         "a custody wallet's address learned",

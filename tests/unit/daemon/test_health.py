@@ -54,6 +54,7 @@ CASES = [
     ("the database is down", replace(FINE, database=Database(up=False)), "fail", {"database": "fail"}),
     ("read-only", replace(FINE, database=Database(up=True, writable=False)), "fail", {"database": "fail"}),
     ("not migrated", replace(FINE, database=Database(up=True, migrated=False)), "fail", {"database": "fail"}),
+    ("the deployment is frozen", replace(FINE, frozen="restored"), "fail", {"deployment": "fail"}),
     ("a loop's task has ended", with_loop(running=False), "fail", {"loop:sign": "fail"}),
     ("a loop is silent for over two intervals", with_loop(age_s=20.1), "fail", {"loop:sign": "fail"}),
     ("a loop is late", with_loop(age_s=10.1), "warn", {"loop:sign": "warn"}),
@@ -123,6 +124,7 @@ def test_the_checks_have_their_names_and_are_arrays_with_value_unit_and_time() -
 
     assert list(report.document["checks"]) == [
         "database",
+        "deployment",
         "loop:sign",
         "loop:send",
         "chain:ethereum:head_age",

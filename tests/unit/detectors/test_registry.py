@@ -11,6 +11,7 @@ from detectors.registry import UnknownDetector, detector, detectors_for, finding
 from tests.unit.detectors.made import THIEF, facts, transfer
 
 KINDS = {
+    "coverage_gap",
     "orphan_transfer",
     "duplicate_transfer",
     "transfer_mismatch",
