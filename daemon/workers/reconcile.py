@@ -22,8 +22,8 @@ from daemon.store.transfers import Pending
 from daemon.store.versions import Key
 from daemon.workers.context import Chain, Context
 from detectors import registry
-from detectors.records import Finding, TransferFacts
-from detectors.results import result_of
+from detectors.records import Expectation, Finding, TransferFacts
+from detectors.results import TransferResult, result_of
 
 log = structlog.get_logger()
 BATCH = 50
@@ -96,6 +96,8 @@ class Reconcile:
         result = result_of(facts)
         for finding in registry.findings(facts, disabled=self._context.desk.disabled):
             await self._open(connection, found, finding, result)
+        if result in (TransferResult.ORPHAN, TransferResult.DUPLICATE):
+            await self._hold_equals(connection, facts)
         await transfers.set_result(
             connection,
             found.transfer_id,
@@ -146,6 +148,17 @@ class Reconcile:
             await self._book_late(connection, found)
         elif result == "mismatch":
             await events.to_review(connection, key, reason="no_effect", detail=finding.title, desk=desk)
+
+    async def _hold_equals(self, connection: Connection, facts: TransferFacts) -> None:
+        """Payouts still to be signed that equal what nobody explains: it may be their payment, made elsewhere."""
+        transfer = facts.transfer
+        detail = f"transfer {transfer.tx_id} in block {transfer.block} paid the same and belongs to no payout"
+        for intent in facts.equals:
+            if intent.expectation is Expectation.NOTHING:
+                key = Key(UUID(intent.payout_id), intent.version)
+                await events.to_review(
+                    connection, key, reason="maybe_already_paid", detail=detail, desk=self._context.desk
+                )
 
     async def _book_late(self, connection: Connection, found: Pending) -> None:
         """It landed for a payout that is failed, whose money was given back: the house carries it."""

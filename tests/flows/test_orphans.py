@@ -227,6 +227,27 @@ async def test_a_new_order_equal_to_an_unexplained_transfer_waits_for_a_person(w
     assert len((await world.walk()).paid(PAYEE)) == 1
 
 
+async def test_a_waiting_order_equal_to_an_unexplained_transfer_is_held_for_a_person_too(world: World) -> None:
+    """Whoever paid it by hand while it waited has paid it: no other wallet may pay it once more."""
+    await world.add_wallet("cold", signs=False)
+    world.settings["detectors"] = {"orphan_transfer": {"grace_s": 0}}
+
+    async with running(world) as one:
+        await one.api.post("wallets/hot/pause", {"reason": "so that the order waits"})
+        made = await one.api.submit("waits")
+        other = await one.api.submit("another", destination=address(1))
+        await world.steal(destination=PAYEE, amount=1_500_000, wallet="cold")
+        await world.mine()
+        shown = await one.api.until_review(made["id"], "maybe_already_paid")
+        await one.api.post("wallets/hot/resume", {"reason": "go on"})
+        await one.api.until(other["id"], "broadcast")
+        await world.settle()
+        await one.api.until(other["id"], "confirmed")
+
+    assert shown["status"] == "created"
+    assert len((await world.walk()).paid(PAYEE)) == 1
+
+
 async def test_after_a_theft_the_wallet_pays_again_once_a_person_has_explained_it_and_resumed(world: World) -> None:
     """Pause and open incident each forbid signing; both ended, the next nonce is the chain's."""
     async with running(world) as one:
