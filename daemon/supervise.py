@@ -92,12 +92,12 @@ class Supervisor:
             try:
                 async with asyncio.timeout(worker.timeout_s if math.isfinite(worker.timeout_s) else None):
                     more = await worker.round()
-            except (ChainError, StoreError, OSError) as error:
-                self._failed(pulse, worker, error)
-            except TimeoutError as error:
+            except TimeoutError as error:  # first: it is an OSError too
                 self._failed(pulse, worker, error)
                 if isinstance(worker, Halving):
                     worker.halve()
+            except (ChainError, StoreError, OSError) as error:
+                self._failed(pulse, worker, error)
             except Exception as error:  # noqa: BLE001  # the one place: a bug must not stop the other loops
                 bugs += 1
                 self._failed(pulse, worker, error, bug=True)

@@ -24,6 +24,7 @@ from daemon.simulation.weather import Weather
 from daemon.store.coverage import Overtaken
 from daemon.store.errors import Refused, StoreError
 from daemon.workers.context import Worker
+from daemon.workers.watch import ReorgBelowFinal
 
 STEPS = 70
 OFTEN = {"watch": 8, "sign": 6, "send": 6, "confirm": 6, "reconcile": 6, "finalise": 4, "sweep": 1, "observe": 1}
@@ -200,7 +201,8 @@ class History:
                 number = self.processes.index(process)
                 self.processes[number] = await self.builder.start(number)
         for (_, name, _), outcome in zip(acts, outcomes, strict=True):
-            judge_outcome(name, outcome)
+            if not (isinstance(outcome, ReorgBelowFinal) and self.weather.shows_a_dead_fork()):
+                judge_outcome(name, outcome)
         return outcomes
 
     def _fault(self) -> Fault:

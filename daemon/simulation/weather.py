@@ -143,6 +143,11 @@ class Weather:
         self.scene.clock.move(seconds)
         return f"{seconds:g} s pass"
 
+    def shows_a_dead_fork(self) -> bool:
+        """Whether a node that answers stands on a branch that has left the chain: a daemon may meet it alone."""
+        chain = {block.hash for block in self.scene.chain.blocks()}
+        return any(node.up and node.tip.hash not in chain for node in self.scene.chain.nodes.values())
+
     def calm(self) -> None:
         """The end of all trouble: honest nodes, low fees, finality, and money in every wallet."""
         chain = self.scene.chain

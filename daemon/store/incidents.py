@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +9,12 @@ from uuid import UUID, uuid4
 
 import asyncpg
 
+from daemon.alerts.base import dedup_key
 from daemon.store.outbox import Event, Outbox
 from daemon.store.queries import Connection, load
 from detectors.records import Finding, Lasts, Severity
 
 SQL = load(__name__)
-DEDUP_KEY_MOST = 255  #: PagerDuty refuses longer keys
 RECOVERED = "recovered"
 
 
@@ -53,7 +52,12 @@ async def open_finding(connection: Connection, finding: Finding, *, desk: Desk, 
         finding.severity.value,
         json.dumps([{"field": e.field, "expected": e.expected, "observed": e.observed} for e in finding.evidence]),
         identity,
-        dedup_key(desk.instance, finding, identity),
+        dedup_key(
+            instance=desk.instance,
+            kind=finding.kind,
+            subject=finding.subject,
+            incident_id=str(identity) if finding.lasts is Lasts.EVENT else None,
+        ),
         finding.title,
         chain_id,
         wallet_id,
@@ -129,16 +133,6 @@ async def pause(connection: Connection, wallet_id: int, *, reason: str, by: str,
         ),
     )
     return True
-
-
-def dedup_key(instance: str, finding: Finding, identity: UUID) -> str:
-    """The key under which receivers fold messages about one incident; at most 255 characters."""
-    key = f"{instance}/{finding.kind}/{finding.subject}"
-    if finding.lasts is Lasts.EVENT:
-        key += f"/{identity}"
-    if len(key) <= DEDUP_KEY_MOST:
-        return key
-    return f"{instance}/{finding.kind}/{hashlib.sha256(key.encode()).hexdigest()}"
 
 
 def incident_object(row: asyncpg.Record, notes: list[dict[str, Any]] | None = None) -> dict[str, Any]:

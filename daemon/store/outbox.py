@@ -110,6 +110,8 @@ def _wants(subscriber: Subscriber, event: Event) -> bool:
         return False
     if subscriber.by_cause and event.quiet_for_cause:
         return False
+    if subscriber.by_cause and event.topic == "incident.updated" and event.body.get("state") == "resolved":
+        return False  # a note on what is over would page again, and nothing would ever end that page
     severity = event.cause_severity or event.severity if subscriber.by_cause else event.severity
     return severity is None or severity.rank >= subscriber.min_severity.rank
 

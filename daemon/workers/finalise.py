@@ -25,7 +25,7 @@ from daemon.workers.context import Chain, Context
 from detectors.records import Evidence, Finding, Lasts, Severity
 
 log = structlog.get_logger()
-PIECE = 64  #: blocks in one transaction
+PIECE = 64  #: blocks in one transaction; halved while rounds time out
 KEPT_BLOCKS = 256  #: stored hashes below the final mark, for the console and a second look
 
 
@@ -67,6 +67,7 @@ class Finalise:
         self.name = f"finalise:{chain.name}"
         self._context = context
         self._chain = chain
+        self._piece = PIECE
         self._sought_to = -1  #: how far above the final mark a use was looked for that the first reading missed
 
     async def round(self) -> bool:
@@ -80,7 +81,7 @@ class Finalise:
         first = min(one.final_to for one in covered) + 1
         # The deeper of the two counts for proofs: nothing is dead before it could be called paid.
         reach = min(marks.dead, marks.paid, *(one.read_to for one in covered))
-        last = min(reach, first + PIECE - 1)
+        last = min(reach, first + self._piece - 1)
         if first > last:
             return False
         begun = {one.wallet_id: one.watched_from for one in covered}
@@ -94,7 +95,12 @@ class Finalise:
         self._context.bells.ring(f"confirm:{self._chain.name}", f"reconcile:{self._chain.name}")
         if outcome is Outcome.NONCES_DIFFER and nonces is not None:
             await self._seek(blocks[-1].height + 1, nonces.height, begun)
+        self._piece = min(PIECE, self._piece + 1)
         return outcome is Outcome.AGREED and blocks[-1].height < reach
+
+    def halve(self) -> None:
+        """Called when a round timed out: the mark must not stand still because a node is slow."""
+        self._piece = max(1, self._piece // 2)
 
     async def _read_again(self, first: int, last: int, begun: Mapping[int, int]) -> tuple[BlockReading, ...]:
         """These blocks of another node, with what concerns a wallet from the block on with which its reading began.
@@ -138,7 +144,7 @@ class Finalise:
         first = max(first, self._sought_to + 1)
         if first > last:
             return
-        blocks = await self._read_again(first, min(last, first + PIECE - 1), begun)
+        blocks = await self._read_again(first, min(last, first + self._piece - 1), begun)
         await self._context.db.run(lambda connection: self._store_sought(connection, blocks))
         self._sought_to = blocks[-1].height
         self._context.bells.ring(self.name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -23,7 +24,7 @@ from daemon.workers.together import all_of
 
 log = structlog.get_logger()
 BATCH = 50
-AT_ONCE = 16  #: sends under way at the same time
+AT_ONCE = 16  #: sends to one node that are under way at the same time
 AGAIN_FIRST_S = 5.0
 AGAIN_MOST_S = 600.0
 
@@ -31,6 +32,27 @@ AGAIN_MOST_S = 600.0
 def again_after_s(send_count: int) -> float:
     """When the same bytes go again: 5 s after the first send, doubling up to 10 minutes."""
     return min(AGAIN_MOST_S, AGAIN_FIRST_S * 2.0 ** min(send_count, 16))
+
+
+@dataclass(slots=True)
+class Turn:
+    """One node's share of a round."""
+
+    limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    answered: int = 0
+    unanswered: int = 0
+
+    @property
+    def silent(self) -> bool:
+        """Whether a whole wave has had no answer at all: the others would wait as long, one wave after the other."""
+        return not self.answered and self.unanswered >= AT_ONCE
+
+    def note(self, answer: SendAnswer) -> None:
+        """Count an answer, or that there was none."""
+        if answer.answer is None:
+            self.unanswered += 1
+        else:
+            self.answered += 1
 
 
 class SendLoop:
@@ -50,12 +72,18 @@ class SendLoop:
         pairs = await self._context.db.run(self._note)
         if not pairs:
             return False
-        limit = asyncio.Semaphore(AT_ONCE)
-        answers = await all_of(self._send(due, send, limit) for due, send in pairs)
+        again = {due.attempt_id for due, _ in pairs if due.send_count > 0}
+        self._context.metrics.add("rebroadcasts_total", len(again), chain=self._chain.name)
+        await all_of(self._to_node([pair for pair in pairs if pair[1].node == node]) for node in self._chain.rail.nodes)
+        return len({due.attempt_id for due, _ in pairs}) >= BATCH
+
+    async def _to_node(self, pairs: Sequence[tuple[Due, Send]]) -> None:
+        """Send to one node and store its answers by themselves: one that hangs keeps nothing from being known."""
+        turn = Turn()
+        answers = await all_of(self._send(due, send, turn) for due, send in pairs)
         known = [(due, send, answer) for (due, send), answer in zip(pairs, answers, strict=True)]
         accepted = await self._context.db.run(lambda connection: self._store(connection, known))
         self._count(known, accepted)
-        return len({due.attempt_id for due, _ in pairs}) >= BATCH
 
     async def _note(self, connection: Connection) -> list[tuple[Due, Send]]:
         """Put on record what is about to leave. Committed before anything does."""
@@ -69,9 +97,13 @@ class SendLoop:
         by_send = {(send.attempt_id, send.node): send for send in sends}
         return [(one, by_send[one.attempt_id, node]) for one, node in pairs]
 
-    async def _send(self, due: Due, send: Send, limit: asyncio.Semaphore) -> SendAnswer:
-        async with limit:
-            return await self._chain.rail.send(due.tx, node=send.node)
+    async def _send(self, due: Due, send: Send, turn: Turn) -> SendAnswer:
+        async with turn.limit:
+            if turn.silent:
+                return SendAnswer(send.node, None, "not sent: the node answers nothing now", known=True)
+            answer = await self._chain.rail.send(due.tx, node=send.node)
+            turn.note(answer)
+            return answer
 
     async def _store(self, connection: Connection, known: Sequence[tuple[Due, Send, SendAnswer]]) -> list[Key]:
         """Write the answers; a first acceptance is the step to broadcast. The versions that took it."""
@@ -97,8 +129,6 @@ class SendLoop:
                 metrics.add("unclassified_answers_total", chain=chain)
             if answer.answer is None:
                 log.warning("rail.answer_unknown", node=answer.node, chain=chain, detail=answer.text[:200])
-        again = {due.attempt_id for due, _, _ in known if due.send_count > 0}
-        metrics.add("rebroadcasts_total", len(again), chain=chain)
         for key in moved:
             metrics.add("payout_transitions_total", chain=chain, source="signed", target="broadcast")
             log.info("payout.broadcast", payout_id=str(key.payout_id))

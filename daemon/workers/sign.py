@@ -67,7 +67,7 @@ class Sign:
         self._chain = chain
         self._wallet = wallet
         self._signer = signer
-        self._batch = batch
+        self._batch = self._most = batch
         self._counter = 0  #: the highest next nonce that the database ever showed; a lower one is an older database
         others = [w for w in context.catalog.wallets_of(chain.chain_id) if w.signs and not w.retired]
         self._alone = len(others) == 1
@@ -95,7 +95,13 @@ class Sign:
             elif isinstance(answer, RailUnavailable):
                 log.info("payout.put_off", payout_id=str(candidate.key.payout_id), detail=str(answer))
                 await self._put_off([candidate], Waits.FEE_CAP if isinstance(answer, FeeCapBlocks) else Waits.NODE)
-        return bool(ready) and await self._sign_all(ready, reading) and full
+        signed = bool(ready) and await self._sign_all(ready, reading)
+        self._batch = min(self._most, self._batch + 1)
+        return signed and full
+
+    def halve(self) -> None:
+        """Called when a round timed out: a slow node must let some be signed."""
+        self._batch = max(1, self._batch // 2)
 
     async def _candidates(self, connection: Connection) -> list[Candidate]:
         return await versions.candidates(

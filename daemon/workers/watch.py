@@ -76,6 +76,7 @@ class Watch:
             log.info("watch.overtaken", chain=self._chain.name, detail=str(overtaken))
             return True
         self._told(blocks, foreign, marks)
+        self._piece = min(PIECE, self._piece + 1)
         return blocks[-1].height < marks.head
 
     def halve(self) -> None:
@@ -96,9 +97,7 @@ class Watch:
             raise RailUnavailable(f"blocks {first} to {last} are not linked by their parents")
         # Below what was read, and at its top: another wallet may have been read up to there already, on a lost fork.
         for height, now in ((first - 1, blocks[0].parent), (blocks[-1].height, blocks[-1].hash)):
-            known = await self._context.db.run(
-                partial(coverage.block_at, chain_id=self._chain.chain_id, height=height)
-            )
+            known = await self._context.db.run(partial(coverage.block_at, chain_id=self._chain.chain_id, height=height))
             if known is not None and known.hash != now:
                 await self._fork_below(height)
                 return ()
@@ -203,7 +202,10 @@ class Watch:
             if known is None:
                 break
             now = await self._chain.rail.read_blocks(fork, fork, wallets=[])
-            if now and now[0].hash == known.hash:
+            if not now:
+                # A node that lags does not say that this block is gone; further down lie blocks that are final.
+                raise RailUnavailable(f"no node gave block {fork} while a fork below {height} was sought")
+            if now[0].hash == known.hash:
                 break
         lost = await self._context.db.run(lambda connection: self._fall_back(connection, fork))
         self._context.metrics.add("reorgs_total", chain=self._chain.name)

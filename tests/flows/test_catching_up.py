@@ -17,7 +17,8 @@ FINAL = """
 
 #: A first reading tells of a use of the wallet's nonce 0 in the newest block that is not final.
 INVENTED = """
-    INSERT INTO tokens (wallet_id, kind, value, spent_tx, spent_block, spent_block_hash, spent_ok, spent_fee, spent_at, spent_by)
+    INSERT INTO tokens (wallet_id, kind, value, spent_tx, spent_block, spent_block_hash, spent_ok, spent_fee,
+                        spent_at, spent_by)
     SELECT w.wallet_id, 'evm_nonce', '0', $1, c.read_to, b.hash, true, 0, now(), 'foreign'
       FROM wallets w JOIN coverage c USING (wallet_id) JOIN blocks b ON b.chain_id = w.chain_id AND b.height = c.read_to
 """

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from chains.evm.faults import Change
-from daemon.app import Options
 from tests.flows.clockwork import number
 from tests.flows.daemons import running
 from tests.flows.world import World, open_world
@@ -34,21 +33,23 @@ async def on_another_fork(world: World, first: int) -> None:
 
 async def test_what_one_node_shows_on_a_fork_of_its_own_confirms_nothing(tmp_path: Path, database_dsn: str) -> None:
     """Two of three call other blocks final than those that were read: nothing is paid by a block that is not theirs."""
-    async with open_world(tmp_path, database_dsn, nodes=3, slots_in_epoch=16) as world:
-        async with running(world, options=Options()) as one:
-            made = await one.api.submit("forked")
-            await one.api.until(made["id"], "broadcast")
-            await on_another_fork(world, await world.head() + 1)
-            await world.mine(4)
-            await eventually(lambda: one.logged("chain.reorged") or one.logged("watch.stored"))
-            (found,) = await one.api.until_incident("node_disagreement")
-            during = await one.api.payout(made["id"])
-            finals = await number(world.dsn, "SELECT count(*) FROM transfers WHERE final")
-            for proxy in world.proxies:
-                proxy.heal()
-            await world.mine(1)
-            await one.api.until(made["id"], "confirmed")
-            await one.api.until_incident("node_disagreement", state="resolved")
+    async with (
+        open_world(tmp_path, database_dsn, nodes=3, slots_in_epoch=16) as world,
+        running(world) as one,
+    ):
+        made = await one.api.submit("forked")
+        await one.api.until(made["id"], "broadcast")
+        await on_another_fork(world, await world.head() + 1)
+        await world.mine(4)
+        await eventually(lambda: one.logged("chain.reorged") or one.logged("watch.stored"))
+        (found,) = await one.api.until_incident("node_disagreement")
+        during = await one.api.payout(made["id"])
+        finals = await number(world.dsn, "SELECT count(*) FROM transfers WHERE final")
+        for proxy in world.proxies:
+            proxy.heal()
+        await world.mine(1)
+        await one.api.until(made["id"], "confirmed")
+        await one.api.until_incident("node_disagreement", state="resolved")
 
     assert during["status"] == "broadcast"
     assert finals == 0

@@ -34,18 +34,17 @@ async def test_an_older_state_on_the_same_server_freezes_while_the_daemon_runs(w
     async with running(world) as one:
         left = await one_left_over(one)
         await until_waiting_for(one, left, "wallet_paused")
-    async with backup(world) as older:
-        async with running(world, credit=False) as one:
-            world.proxy.on("eth_sendRawTransaction", DropResponse(forward=False))
-            await one.api.post("wallets/hot/resume", {"reason": "go on"})
-            await one.api.until(left, "signed")
-            one.ring("guard")
-            await eventually(lambda: one.logged("rail.answer_unknown"))
-            await put_back(world, older)
-            await one.api.post("wallets/hot/resume", {"reason": "go on"})
-            (found,) = await one.api.until_incident("db_behind_chain")
-            await until_waiting_for(one, left, "frozen")
-            bound = await number(world.dsn, "SELECT count(*) FROM tokens")
+    async with backup(world) as older, running(world, credit=False) as one:
+        world.proxy.on("eth_sendRawTransaction", DropResponse(forward=False))
+        await one.api.post("wallets/hot/resume", {"reason": "go on"})
+        await one.api.until(left, "signed")
+        one.ring("guard")
+        await eventually(lambda: one.logged("rail.answer_unknown"))
+        await put_back(world, older)
+        await one.api.post("wallets/hot/resume", {"reason": "go on"})
+        (found,) = await one.api.until_incident("db_behind_chain")
+        await until_waiting_for(one, left, "frozen")
+        bound = await number(world.dsn, "SELECT count(*) FROM tokens")
 
     assert "gone back" in found["title"]
     assert bound == 0

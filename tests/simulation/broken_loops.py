@@ -1,6 +1,5 @@
 """Loops that are broken on purpose, each in a way that somebody could write one day."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from daemon.store.transfers import Pending
 from daemon.workers.confirm import Confirm
 from daemon.workers.context import Worker
 from daemon.workers.reconcile import Reconcile
-from daemon.workers.send import SendLoop
+from daemon.workers.send import SendLoop, Turn
 from daemon.workers.sign import Sign
 from daemon.workers.watch import Watch
 
@@ -30,8 +29,8 @@ class PaysAgain(SendLoop):
 
     parts: Parts
 
-    async def _send(self, due: Due, send: Send, limit: asyncio.Semaphore) -> SendAnswer:
-        answer = await super()._send(due, send, limit)
+    async def _send(self, due: Due, send: Send, turn: Turn) -> SendAnswer:
+        answer = await super()._send(due, send, turn)
         if answer.answer is None and due.payout_id is not None:
             await self._context.db.run(lambda connection: self._again(connection, due))
         return answer
@@ -50,8 +49,8 @@ class PaysAgainBehindTheDatabase(SendLoop):
 
     parts: Parts
 
-    async def _send(self, due: Due, send: Send, limit: asyncio.Semaphore) -> SendAnswer:
-        answer = await super()._send(due, send, limit)
+    async def _send(self, due: Due, send: Send, turn: Turn) -> SendAnswer:
+        answer = await super()._send(due, send, turn)
         wallet = self._context.catalog.wallet_by_id(due.wallet_id)
         if answer.answer is None and wallet is not None:
             rail, signer = self.parts.rail, self.parts.scene.signer(wallet.address)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from asyncpg import Connection, Record
 
-from daemon.store import incidents
+from daemon.store import incident_actions, incidents
 from daemon.store.incidents import Desk
 from daemon.store.outbox import Outbox, Subscriber
 from detectors.records import Finding, Lasts, Severity
@@ -60,3 +62,17 @@ async def test_a_page_ends_with_the_last_incident_of_its_cause_though_that_one_a
         ("incident.opened", "stuck_payout"),
         ("incident.resolved", "stuck_payout"),
     ]
+
+
+async def test_a_note_on_an_incident_that_is_over_pages_nobody(seeded: Connection[Record]) -> None:
+    """The pager would take it for a trigger, and no resolve would follow."""
+    opened = await incidents.open_finding(seeded, finding("stuck_payout", Severity.ERROR), desk=DESK, chain_id=CHAIN)
+    assert isinstance(opened, UUID)
+    await incident_actions.note(seeded, opened, text="looking", by="somebody", outbox=DESK.outbox)
+    await end(seeded, "stuck_payout")
+    await incident_actions.note(seeded, opened, text="it was the node", by="somebody", outbox=DESK.outbox)
+
+    told = {who: [row["topic"] for row in await seeded.fetch(TOLD, who)] for who in ("pager", "hook")}
+
+    assert told["pager"] == ["incident.opened", "incident.updated", "incident.resolved"]
+    assert told["hook"] == [*told["pager"], "incident.updated"]
