@@ -34,7 +34,7 @@ from daemon.local.postgres_place import data_dir_for
 from daemon.metrics import Metrics
 from daemon.opening import Opened, StartRefused
 from daemon.roles import Role
-from daemon.store import freezing
+from daemon.store import deliveries, freezing
 from daemon.store.catalog import Catalog
 from daemon.store.database import Database
 from daemon.store.incidents import Desk
@@ -109,9 +109,21 @@ async def open_daemon(config: Config, stack: AsyncExitStack, *, options: Options
     if frozen is not None:
         log.error("deployment.frozen", detail=frozen)
     await opening.take_up_wallets(db, names, opened, desk=context.desk)
+    await _name_gone_receivers(config, db)
     chains = tuple(_chain(config, one) for one in opened.values())
     workers = _workers(config, context, chains, told, render(names, opened), options)
     return Daemon(config, context, chains, told, locals_, dsn, Supervisor(context, workers))
+
+
+async def _name_gone_receivers(config: Config, db: Database) -> None:
+    """Alerts that are due to a receiver which the config no longer has reach nobody: say so at every start."""
+    known = [alert.name for alert in config.alerts]
+    for name in await db.run(partial(deliveries.unknown_receivers, known=known)):
+        log.warning(
+            "alerts.receiver_gone",
+            receiver=name,
+            detail="alerts are due to it and the config has it no more: give a receiver this name, and it gets them",
+        )
 
 
 async def open_database(config: Config, stack: AsyncExitStack, opened: Mapping[str, Opened], *, now: datetime) -> str:

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import structlog
 
-from chains.errors import RailUnavailable
+from chains.errors import ChainError, RailUnavailable
 from chains.types import BlockReading, Marks
 from daemon.store import attempts, coverage, incidents, remined, tokens, transfers, uses, wallets
 from daemon.store.catalog import WalletRow
@@ -29,8 +29,11 @@ PIECE = 64  #: blocks in one transaction; halved while rounds time out
 REORG_MOST = 4096  #: how far back a fork is looked for
 
 
-class ReorgBelowFinal(Exception):
-    """The chain changed below a height that was final for proofs of death: assumption A1 is broken."""
+class ReorgBelowFinal(ChainError):
+    """A chain that changed below a height that was final for proofs of death, or a node that is on a dead fork.
+
+    An error of the world's: the loop goes on asking, nothing is signed meanwhile, and the gap is told.
+    """
 
 
 class Watch:
