@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import secrets
@@ -55,6 +56,16 @@ from daemon.workers.watch import Watch
 from detectors.records import Severity
 
 log = structlog.get_logger()
+#: What is told of incidents, wallets and failures stands in the log too, each at its level.
+TOLD = {
+    "incident.opened": logging.ERROR,
+    "incident.acknowledged": logging.INFO,
+    "incident.resolved": logging.INFO,
+    "wallet.paused": logging.WARNING,
+    "wallet.resumed": logging.WARNING,
+    "payout.failed": logging.INFO,
+    "payout.review": logging.WARNING,
+}
 NO_ANSWER = frozenset({"connect", "timeout", "broken"})  #: reasons that say nothing of what the node said
 
 
@@ -207,7 +218,10 @@ def desk_of(config: Config, metrics: Metrics, names: Catalog) -> Desk:
 
 
 def _count(metrics: Metrics, event: Event) -> None:
-    """Counters of incidents, fed by what is told of them."""
+    """Counters and log lines, fed by what is told. Before the commit: of a change that is rolled back too."""
+    if event.topic in TOLD:
+        shown = {name: event.body[name] for name in ("kind", "severity", "wallet", "title") if event.body.get(name)}
+        log.log(TOLD[event.topic], event.topic, subject=event.subject, by=event.actor, reason=event.reason, **shown)
     counter = {"incident.opened": "incidents_opened_total", "incident.resolved": "incidents_resolved_total"}.get(
         event.topic
     )

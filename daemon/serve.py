@@ -20,7 +20,7 @@ from daemon.app import Daemon, Options, open_daemon
 from daemon.config.api import ApiTokenConfig
 from daemon.config.fields import Listen
 from daemon.config.model import Config
-from daemon.opening import Opened
+from daemon.opening import Opened, StartRefused
 from daemon.probe import DaemonProbe
 from daemon.roles import Role as Share
 from daemon.store import leases
@@ -47,10 +47,10 @@ async def run(config: Config, *, options: Options, ready: Ready | None = None) -
     async with AsyncExitStack() as stack:
         daemon = await open_daemon(config, stack, options=options, render=_render)
         _stop_on_signals(daemon)
+        intake = _intake(daemon)
+        ports = await _listen(daemon, intake, stack) if Share.API in options.roles else {}
         async with asyncio.TaskGroup() as group:
-            intake = _intake(daemon)
             storing = group.create_task(intake.run(), name="intake")
-            ports = await _listen(daemon, intake, stack) if Share.API in options.roles else {}
             log.info("daemon.started", instance=config.instance, roles=sorted(options.roles), **ports)
             if ready is not None:
                 await ready(daemon, ports)
@@ -142,7 +142,13 @@ async def _serve(app: web.Application, listen: Listen, stack: AsyncExitStack) ->
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     site = web.TCPSite(runner, listen.host, listen.port)
-    await site.start()
+    try:
+        await site.start()
+    except OSError as error:
+        raise StartRefused(
+            f"http: cannot listen on {listen}: {error.strerror or error}; choose another address in http.listen "
+            "(port 0 takes any free one)"
+        ) from error
     port: int = runner.addresses[0][1]
     return port
 

@@ -26,7 +26,7 @@ OPERATING = ROOT / "docs" / "operating.md"
 NEEDED = (
     "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "docs/architecture.md", "docs/states.md",
     "docs/glossary.md", "docs/runbook.md", "docs/testing.md", "docs/dependencies.md", "docs/adding-a-chain.md",
-    "docs/adding-a-detector.md", "docs/threat-model.md", "docs/operating.md", "docs/configuration.md",
+    "docs/adding-a-detector.md", "docs/threat-model.md", "docs/operating.md", "docs/configuration.md", "docs/api.md",
 )  # fmt: skip
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

@@ -16,9 +16,9 @@ SHORTEST_TOKEN = 16  #: characters; less can be guessed over the network
 
 
 class HttpConfig(Section):
-    """Where the API, the console, health and metrics are served. Plain HTTP: TLS is a proxy's work."""
+    """Where the API, health and metrics are served; there is no console yet. Plain HTTP: TLS is a proxy's work."""
 
-    listen: ListenOn = setting(Listen("127.0.0.1", 8080), reason="API, console, health and metrics.")
+    listen: ListenOn = setting(Listen("127.0.0.1", 8080), reason="API, health and metrics.")
     metrics_listen: ListenOn | None = setting(
         None, reason="A second listener for metrics and health alone, for a scraper that must not reach the API."
     )

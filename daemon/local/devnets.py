@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 from contextlib import AsyncExitStack
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chains.errors import DevnetError
 from chains.settings import NodeSettings
 from chains.signers.key_file import load_key_file
 from daemon.config.chains import ChainConfig
@@ -50,6 +52,7 @@ async def bring_up(
             continue
         from chains.evm.devnet import Devnet  # only who asks for a local chain needs its rail
 
+        _own(config.database.data_dir / f"{name}.lock", name, stack)
         devnet = await stack.enter_async_context(
             await Devnet.start(
                 block_time_s=block_time_s,
@@ -64,6 +67,23 @@ async def bring_up(
             await _furnish(devnet, chain, [addresses[w.name] for w in config.wallets_of(name) if w.generated])
         )
     return config.with_devnet(addresses=addresses, contracts=contracts), chains
+
+
+def _own(path: Path, chain: str, stack: AsyncExitStack) -> None:
+    """Become the one process that runs this local chain: two would write one state, and the second one wins.
+
+    Raises DevnetError while another process does.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    stack.callback(os.close, lock)  # the lock ends with the process, however it ends
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise DevnetError(
+            f"chains.{chain}: another payoutd runs this local chain ({path.parent}); several processes need a chain of "
+            "their own: a list of nodes, and a PostgreSQL in database.dsn"
+        ) from error
 
 
 async def _furnish(devnet: Devnet, chain: ChainConfig, wallets: list[str]) -> dict[tuple[str, str], str]:

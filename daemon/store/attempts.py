@@ -32,6 +32,7 @@ class Due:
     token_id: int
     tx: SignedTx
     send_count: int
+    age_s: float  #: since its bytes were stored
     payout_id: UUID | None
     version: int | None
     status: str | None
@@ -77,6 +78,7 @@ async def due(connection: Connection, *, chain_id: str, most: int) -> list[Due]:
             token_id=row["token_id"],
             tx=SignedTx(bytes(row["raw"]), row["tx_id"]),
             send_count=row["send_count"],
+            age_s=row["age_s"],
             payout_id=row["payout_id"],
             version=row["version"],
             status=row["status"],

@@ -5,7 +5,8 @@ SELECT $1, s.token_id, s.number, s.purpose, s.payload, s.payload_hash, s.raw, s.
        AS s (token_id, number, purpose, payload, payload_hash, raw, tx_id, fees, valid_until);
 
 -- name: due(chain_id, most)
-SELECT t.attempt_id, t.token_id, t.raw, t.tx_id, t.send_count, k.payout_id, k.version, k.wallet_id,
+SELECT t.attempt_id, t.token_id, t.raw, t.tx_id, t.send_count,
+       extract(epoch FROM now() - t.stored_at)::float8 AS age_s, k.payout_id, k.version, k.wallet_id,
        (SELECT v.status FROM payout_versions v WHERE v.payout_id = k.payout_id AND v.version = k.version) AS status
   FROM attempts t
   JOIN tokens k USING (token_id)

@@ -22,6 +22,7 @@ class Paid:
     transfer_id: int
     status: str
     seconds: float  #: since the payout was created
+    since_step: float  #: seconds since its last step
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,10 @@ class Spent:
 async def paid(connection: Connection, *, chain_id: str, most: int) -> list[Paid]:
     """Versions that may be confirmed now; their rows are locked."""
     rows = await SQL["paid"].rows(connection, chain_id, most)
-    return [Paid(Key(r["payout_id"], r["version"]), r["transfer_id"], r["status"], r["seconds"]) for r in rows]
+    return [
+        Paid(Key(r["payout_id"], r["version"]), r["transfer_id"], r["status"], r["seconds"], r["since_step"])
+        for r in rows
+    ]
 
 
 async def spent(connection: Connection, *, chain_id: str, most: int) -> list[Spent]:

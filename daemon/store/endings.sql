@@ -1,5 +1,6 @@
 -- name: paid(chain_id, most)
-SELECT v.payout_id, v.version, v.status, m.transfer_id, extract(epoch FROM now() - v.created_at)::float8 AS seconds
+SELECT v.payout_id, v.version, v.status, m.transfer_id, extract(epoch FROM now() - v.created_at)::float8 AS seconds,
+       extract(epoch FROM now() - v.updated_at)::float8 AS since_step
   FROM payout_versions v
   JOIN matches m ON m.payout_id = v.payout_id AND m.version = v.version AND m.void_proof_id IS NULL
   JOIN transfers t ON t.transfer_id = m.transfer_id

@@ -82,6 +82,14 @@ async def resolve_condition(connection: Connection, *, kind: str, subject: str, 
     return True
 
 
+async def resolve_reviews(
+    connection: Connection, *, payout_id: UUID, version: int, by: str, note: str, outbox: Outbox
+) -> None:
+    """The version is in review no more: the incidents that said it was are over."""
+    for row in await SQL["resolve_reviews"].rows(connection, f"{payout_id}:{version}", by, RECOVERED, note):
+        await tell(connection, row, "incident.resolved", actor=by, outbox=outbox)
+
+
 async def open_subjects(connection: Connection, *, kind: str) -> list[str]:
     """Subjects of the unresolved incidents of a kind."""
     return [row["subject"] for row in await SQL["open_subjects"].rows(connection, kind)]

@@ -20,6 +20,15 @@ WITH done AS (
 )
 SELECT done.*, w.name AS wallet_name FROM done LEFT JOIN wallets w USING (wallet_id);
 
+-- name: resolve_reviews(subject, by, resolution, note)
+WITH done AS (
+    UPDATE incidents
+       SET state = 'resolved', resolved_at = now(), resolved_by = $2, resolution = $3, resolution_note = $4, updated_at = now()
+     WHERE kind = 'review' AND state <> 'resolved' AND (subject = $1 OR subject = $1 || ':operator')
+    RETURNING *
+)
+SELECT done.*, w.name AS wallet_name FROM done LEFT JOIN wallets w USING (wallet_id);
+
 -- name: lock_cause(cause)
 SELECT incident_id FROM incidents WHERE cause = $1 ORDER BY incident_id FOR UPDATE;
 

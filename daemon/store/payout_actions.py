@@ -17,7 +17,7 @@ import asyncpg
 from daemon.payouts.states import FINAL, PayoutState
 from daemon.store import ledger, proofs, versions
 from daemon.store.events import step
-from daemon.store.incidents import open_finding
+from daemon.store.incidents import open_finding, resolve_reviews
 from daemon.store.intake_batch import Shop
 from daemon.store.orders import Rejected
 from daemon.store.payout_views import payout_objects
@@ -124,6 +124,7 @@ async def _end_unsigned(connection: Connection, key: Key, act: Act, shop: Shop) 
     )
     assert moved, "the version's row is locked, and it was created"
     await versions.unmark(connection, key)
+    await _end_reviews(connection, key, act, shop, note="the payout was cancelled before anything was signed")
     await ledger.release(connection, key, proof_id=proof_id)
     await shop.desk.outbox.emit(connection, step(key, "payout.failed", actor=act.by, reason=act.reason, code=CANCELLED))
 
@@ -177,16 +178,26 @@ async def release_review(connection: Connection, act: Act, shop: Shop) -> Outcom
     key = Key(act.payout_id, now["version"])
     released = await SQL["release_review"].run(connection, key.payout_id, key.version, review)
     assert released == 1, "the version's row is locked"
+    await _end_reviews(connection, key, act, shop, note=f"released from review: {act.reason}")
     event = step(key, "payout.review", actor=act.by, reason=act.reason, released=review)
     await shop.desk.outbox.emit(connection, event)
     return Acted(await shown(connection, act.payout_id, shop), changed=True)
+
+
+async def _end_reviews(connection: Connection, key: Key, act: Act, shop: Shop, *, note: str) -> None:
+    """The incidents that told of the review end with it."""
+    await resolve_reviews(
+        connection, payout_id=key.payout_id, version=key.version, by=act.by, note=note, outbox=shop.desk.outbox
+    )
 
 
 async def close(connection: Connection, act: Act, shop: Shop) -> Outcome:
     """Somebody pays it elsewhere: it is never retried. Only once its newest version is dead."""
     now = await newest(connection, act.payout_id)
     if not now["dead"]:
-        return impossible(f"version {now['version']} is {now['status']}, not dead: it may still be paid")
+        return impossible(
+            f"version {now['version']} is {now['status']}: only a payout that failed or was reversed can be closed"
+        )
     if now["frozen"] is not None:
         return FROZEN
     changed = await SQL["close"].run(connection, act.payout_id, now["version"]) == 1

@@ -43,6 +43,7 @@ class Confirm:
             metrics, chain = self._context.metrics, self._chain.name
             metrics.add("payout_transitions_total", chain=chain, source=paid.status, target="confirmed")
             metrics.observe("payout_stage_seconds", paid.seconds, chain=chain, stage="total")
+            metrics.observe("payout_stage_seconds", paid.since_step, chain=chain, stage="confirm")
             log.info("payout.confirmed", payout_id=str(paid.key.payout_id))
         await self._context.db.run(self._displaced)
         spent = await self._context.db.run(self._spent)

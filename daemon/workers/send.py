@@ -129,6 +129,8 @@ class SendLoop:
                 metrics.add("unclassified_answers_total", chain=chain)
             if answer.answer is None:
                 log.warning("rail.answer_unknown", node=answer.node, chain=chain, detail=answer.text[:200])
+        ages = {(due.payout_id, due.version): due.age_s for due, _, _ in known}
         for key in moved:
             metrics.add("payout_transitions_total", chain=chain, source="signed", target="broadcast")
+            metrics.observe("payout_stage_seconds", ages[key.payout_id, key.version], chain=chain, stage="broadcast")
             log.info("payout.broadcast", payout_id=str(key.payout_id))

@@ -153,13 +153,21 @@ class Sign:
             if signed:
                 self._counter += len(signed)
                 self._context.bells.ring(f"send:{self._chain.name}")
+                waited = {one.candidate.key: self._waited_s(one.candidate) for one in left}
                 for key in signed:
+                    self._context.metrics.observe(
+                        "payout_stage_seconds", waited[key], chain=self._chain.name, stage="sign"
+                    )
                     self._context.metrics.add(
                         "payout_transitions_total", chain=self._chain.name, source="created", target="signed"
                     )
                     log.info("payout.signed", payout_id=str(key.payout_id), wallet=self._wallet.name)
             return bool(signed)
         return False
+
+    def _waited_s(self, candidate: Candidate) -> float:
+        """Seconds from the payout's birth to now."""
+        return (self._context.clock.now() - candidate.created_at).total_seconds()
 
     async def _sign_apart(self, ready: Sequence[Ready], reading: WalletReading, refused: Refused) -> bool:
         """The schema refused these together: sign each alone, so that one holds up no other."""

@@ -150,6 +150,20 @@ async def test_a_hold_stands_with_its_first_reason_and_is_told_once(world: World
     assert await world.value("SELECT array_agg(kind) FROM incidents") == ["review"]
 
 
+@pytest.mark.parametrize("ending", ["release-review", "cancel"])
+async def test_the_incident_of_a_review_ends_with_the_review(world: World, ending: str) -> None:
+    """Nobody is left with a page about something that is over."""
+    payout_id = await created(world)
+    await act(world, payout_id, "hold", reason="look at it")
+    (during,) = (await world.get("/incidents?kind=review")).body["data"]
+
+    await act(world, payout_id, ending, reason="it was fine")
+
+    (after,) = (await world.get("/incidents?kind=review")).body["data"]
+    assert (during["state"], after["state"]) == ("open", "resolved")
+    assert after["resolved"]["by"] == "admin"
+
+
 async def test_a_hold_hides_no_later_review(world: World) -> None:
     payout_id = await created(world)
     await act(world, payout_id, "hold")
