@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from daemon.payouts.states import PayoutState
 from daemon.store import incidents, versions
 from daemon.store.outbox import Event
 from daemon.store.queries import Connection
 from daemon.store.versions import Key
 from detectors.records import Evidence, Finding, Lasts, Severity
 
+STATES = frozenset(state.value for state in PayoutState)
 #: Reviews that have an incident kind of their own, or are no fault, open no `review` incident.
 QUIET_REVIEWS = frozenset({"approval", "near_duplicate"})
 
 
 def step(key: Key, topic: str, *, actor: str = "payoutd", reason: str | None = None, **body: Any) -> Event:
     """The event of a step of this version. The body is small; a delivery adds the payout as the API shows it."""
+    word = topic.partition(".")[2]
     return Event(
         topic=topic,
         subject=f"{key.payout_id}:{key.version}",
         body={
             "payout_id": str(key.payout_id),
             "version": key.version,
-            "status": topic.partition(".")[2],
+            **({"status": word} if word in STATES else {}),
             **{name: value for name, value in body.items() if value is not None},
         },
         thread=f"payout/{key.payout_id}",
