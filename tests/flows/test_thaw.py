@@ -21,6 +21,9 @@ FORGOTTEN = "0x" + "c3" * 20
 LATE = "0x" + "d4" * 20
 
 
+ROUNDS = 100
+
+
 async def until_read(one: Running, world: World, *, wallet: str = "hot") -> None:
     """Every block is read, and final as far as it can be."""
     await one.api.until_scanned(wallet, await world.head())
@@ -33,9 +36,12 @@ async def until_read(one: Running, world: World, *, wallet: str = "hot") -> None
 
 
 async def signed(one: Running, world: World, *, wallet: str = "hot") -> int:
-    """Run the command, mine and read until the fillers of this wallet are stored; how many."""
+    """Run the command, mine and read until the fillers of this wallet are stored; how many.
+
+    Many rounds: anvil stamps blocks with whole seconds, so the first ones may seem older than the freeze.
+    """
     progress = Progress(False, ())
-    for _ in range(5):
+    for _ in range(ROUNDS):
         progress = await thaw(world.config(), wallet)
         count = await number(world.dsn, "SELECT count(*) FROM attempts WHERE purpose = 'fill'")
         if count:
@@ -49,7 +55,7 @@ async def signed(one: Running, world: World, *, wallet: str = "hot") -> int:
 async def worked_off(one: Running, world: World, *, wallet: str = "hot") -> Progress:
     """Run the command, mine and read until it says that this wallet is thawed."""
     progress = Progress(False, ())
-    for _ in range(8):
+    for _ in range(ROUNDS):
         progress = await thaw(world.config(), wallet)
         if f"wallet {wallet} is thawed" in progress.lines:
             return progress
