@@ -11,7 +11,7 @@ from daemon.simulation.replay import replay
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = 200
-PER_ITEM = 10  # so that a failure names its seed soon, and a session is not opened for each
+PER_ITEM = 5  # few, so that a failure names its seed soon and processes share them; a session is not opened for each
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

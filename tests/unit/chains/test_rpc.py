@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -262,17 +263,14 @@ async def test_an_odd_error_object_is_still_a_refusal(error: bytes, code: int | 
 
 
 async def test_a_connection_that_cannot_be_made_is_surely_not_sent() -> None:
-    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    server.close()
-    await server.wait_closed()
     heard: list[BadAnswer] = []
 
-    async with JsonRpcNode(
-        "n1", f"http://127.0.0.1:{port}", timeout_s=5, on_bad_answer=lambda _, bad: heard.append(bad)
-    ) as node:
-        with pytest.raises(RpcNotSent):
-            await node.call("eth_x", [])
+    with socket.socket() as deaf:  # bound and not listening, so that nobody else can take the port
+        deaf.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+        async with JsonRpcNode("n1", url, timeout_s=5, on_bad_answer=lambda _, bad: heard.append(bad)) as node:
+            with pytest.raises(RpcNotSent):
+                await node.call("eth_x", [])
 
     assert heard == [BadAnswer.CONNECT]
 
