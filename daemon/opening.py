@@ -43,9 +43,10 @@ class Opened:
 
 
 async def prepare_schema(dsn: str, *, may_initialise: bool, histories: Sequence[str]) -> list[str]:
-    """Apply migrations; on an empty database only when that was asked for or no wallet has history.
+    """Apply migrations; on an empty database only when that was asked for or nothing has history.
 
-    `histories` names the signing wallets that have one, or whose history no node can tell.
+    `histories` names what has one: signing wallets, also those whose history no node can tell, and files that
+    say what was seen of a database.
     Raises StartRefused.
     """
     try:
@@ -56,10 +57,10 @@ async def prepare_schema(dsn: str, *, may_initialise: bool, histories: Sequence[
         if not await migrate.is_initialised(connection) and not may_initialise and histories:
             name = await connection.fetchval("SELECT current_database()")
             raise StartRefused(
-                f"the database {name!r} is empty, but these wallets have a history or no node can say that they have "
-                f"none: {', '.join(histories)}. If this is the right database and it is new, run `payoutd migrate "
-                "--init` and adopt each wallet; if it is the wrong one, mend database.dsn: an empty database has "
-                "forgotten every key and would pay again"
+                f"the database {name!r} is empty, but these have a history or nobody can say that they have none: "
+                f"{', '.join(histories)}. If this is the right database and it is new, run `payoutd migrate --init` "
+                "and adopt each wallet; if it is the wrong one, mend database.dsn: an empty database has forgotten "
+                "every key and would pay again"
             )
         return await migrate.apply(connection)
     finally:

@@ -26,19 +26,6 @@ class Deployment:
     frozen: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Height:
-    """The newest of what is only ever added. None of it goes back in one and the same database."""
-
-    token: float
-    entry: float
-    payout: float  #: when it was ordered, in seconds since the epoch
-
-    def below(self, other: Height) -> bool:
-        """Whether something is missing here that was there."""
-        return self.token < other.token or self.entry < other.entry or self.payout < other.payout
-
-
 async def identity(connection: Connection) -> Identity:
     """What the server says of itself now."""
     row = await SQL["identity"].one(connection)
@@ -68,13 +55,6 @@ async def frozen(connection: Connection) -> str | None:
     """Why nothing is bound and nothing taken in: the stored reason, or that this is another server by now."""
     row = await SQL["frozen"].one(connection)
     return None if row is None else row["why"]
-
-
-async def height(connection: Connection) -> Height:
-    """How far this database has come."""
-    row = await SQL["height"].one(connection)
-    assert row is not None, "a statement without FROM gives one row"
-    return Height(row["token"], row["entry"], row["payout"])
 
 
 async def lift(connection: Connection, *, instance: str, identity: Identity) -> bool:

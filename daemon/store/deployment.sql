@@ -15,9 +15,3 @@ SELECT frozen_because() AS why;
 
 -- name: lift(instance, system_identifier, timeline)
 UPDATE deployment SET frozen = NULL, frozen_at = NULL, instance = $1, system_identifier = $2, timeline = $3 WHERE frozen IS NOT NULL;
-
--- name: height()
--- Rows that are never deleted: what was seen of them once is there, or this is an older state of the database.
-SELECT (SELECT COALESCE(max(token_id), 0) FROM tokens)::float8 AS token,
-       (SELECT COALESCE(max(entry_id), 0) FROM ledger_entries)::float8 AS entry,
-       (SELECT COALESCE(extract(epoch FROM max(created_at)), 0) FROM payouts)::float8 AS payout;

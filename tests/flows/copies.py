@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
 
+from daemon.local.postgres_programs import find_programs
 from tests.flows.world import World
 
 
@@ -40,3 +43,26 @@ async def another_server(dsn: str) -> AsyncIterator[asyncpg.Connection[asyncpg.R
         yield connection
     finally:
         await connection.close()
+
+
+def dump(world: World, path: Path) -> None:
+    """Back the world's database up as an operator does."""
+    _program("pg_dump", "--format=custom", f"--file={path}", f"--dbname={world.dsn}")
+
+
+async def restore_dump(world: World, path: Path) -> None:
+    """Make the world's database anew from a backup: the same name on the same server. Nobody may be connected to it."""
+    parts = urlsplit(world.dsn)
+    name = parts.path[1:]
+    admin = await asyncpg.connect(parts._replace(path="/postgres").geturl())
+    try:
+        await admin.execute(f"DROP DATABASE {name}")
+        await admin.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+    finally:
+        await admin.close()
+    _program("pg_restore", "--exit-on-error", f"--dbname={world.dsn}", str(path))
+
+
+def _program(name: str, *options: str) -> None:
+    folder = find_programs(Path("no data yet")).folder
+    subprocess.run([folder / name, *options], check=True, capture_output=True, text=True)

@@ -96,7 +96,7 @@ async def test_another_instance_name_freezes_the_database(world: World) -> None:
     async with running(world) as one:
         await one.api.post("wallets/hot/pause", {"reason": "so that one payout is left"})
         left = await one.api.submit("left over")
-    world.settings["instance"] = "staging"
+    world.call("staging")
 
     async with running(world, credit=False) as one:
         await one.api.post("wallets/hot/resume", {"reason": "go on"})
@@ -108,7 +108,7 @@ async def test_another_instance_name_freezes_the_database(world: World) -> None:
 
         await eventually(told_why)
 
-    world.settings["instance"] = "flows"
+    world.call("flows")
     async with running(world, credit=False) as one:
         await refused_as_unavailable(one, "still frozen")
     assert (await world.walk()).transfers == ()

@@ -16,6 +16,7 @@ from daemon.local.begin_anew import open_embedded
 from daemon.store import migrate
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
+SEEN = "high-water.json"
 
 
 @pytest.fixture
@@ -24,11 +25,12 @@ async def data_dir() -> AsyncIterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="payoutd-local-"))
     folder.chmod(0o711)
     async with AsyncExitStack() as stack:
-        dsn = await open_embedded(folder, stack, geneses={}, now=NOW)
+        dsn = await open_embedded(folder, stack, geneses={}, now=NOW, high_water=folder / SEEN)
         connection = await asyncpg.connect(dsn)
         await migrate.apply(connection)
         await connection.execute("INSERT INTO chains (chain_id, genesis) VALUES ('eip155:31337', '0xaa')")
         await connection.close()
+    (folder / SEEN).write_text("what was seen of it")
     yield folder
     shutil.rmtree(folder)
 
@@ -36,7 +38,8 @@ async def data_dir() -> AsyncIterator[Path]:
 async def known_chains(data_dir: Path, geneses: dict[str, str]) -> int | None:
     """How many chains the database knows after a start; None where it is empty."""
     async with AsyncExitStack() as stack:
-        connection = await asyncpg.connect(await open_embedded(data_dir, stack, geneses=geneses, now=NOW))
+        dsn = await open_embedded(data_dir, stack, geneses=geneses, now=NOW, high_water=data_dir / SEEN)
+        connection = await asyncpg.connect(dsn)
         try:
             if await connection.fetchval("SELECT to_regclass('chains')") is None:
                 return None
@@ -48,6 +51,7 @@ async def known_chains(data_dir: Path, geneses: dict[str, str]) -> int | None:
 async def test_the_same_chain_finds_its_database_again(data_dir: Path) -> None:
     assert await known_chains(data_dir, {"eip155:31337": "0xaa"}) == 1
     assert not list(data_dir.glob("old-*"))
+    assert (data_dir / SEEN).exists()
 
 
 async def test_another_genesis_moves_the_database_aside_and_begins_with_an_empty_one(data_dir: Path) -> None:
@@ -55,6 +59,13 @@ async def test_another_genesis_moves_the_database_aside_and_begins_with_an_empty
 
     assert [folder.name for folder in data_dir.glob("old-*")] == ["old-20300102T030405Z"]
     assert (data_dir / "old-20300102T030405Z" / "data" / "PG_VERSION").exists()
+
+
+async def test_what_was_seen_of_a_database_goes_aside_with_it(data_dir: Path) -> None:
+    assert await known_chains(data_dir, {"eip155:31337": "0xbb"}) is None
+
+    assert (data_dir / "old-20300102T030405Z" / SEEN).read_text() == "what was seen of it"
+    assert not (data_dir / SEEN).exists()
 
 
 async def test_a_chain_that_the_database_does_not_know_moves_nothing(data_dir: Path) -> None:
