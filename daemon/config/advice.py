@@ -21,6 +21,7 @@ def warnings_of(config: Config) -> list[str]:
         *_http(config),
         *_chains(config),
         *_wallets(config),
+        *_policy(config),
         *_detectors(config),
         *_receivers(config),
     ]
@@ -42,6 +43,12 @@ def _http(config: Config) -> Iterator[str]:
     for key, listen in (("listen", config.http.listen), ("metrics_listen", config.http.metrics_listen)):
         if listen is not None and not is_loopback(listen.host):
             yield f"http.{key}: {listen} can be reached from other machines and speaks plain HTTP; put TLS before it."
+    for token in config.api_tokens:
+        if token.has("operate") and not token.everywhere:
+            yield (
+                f"api_tokens.{token.name}.accounts: it may act on incidents and misses those that name a payout of "
+                'another account; whoever is on call needs "*".'
+            )
     if not config.api_tokens:
         yield "api_tokens: there is none, so nobody can submit a payout or acknowledge an incident."
 
@@ -76,6 +83,14 @@ def _wallets(config: Config) -> Iterator[str]:
 
 def _open_to_others(path: Path) -> bool:
     return path.is_file() and bool(path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH | stat.S_IWGRP | stat.S_IWOTH))
+
+
+def _policy(config: Config) -> Iterator[str]:
+    approvers = [token.name for token in config.api_tokens if {"approve", "admin"} & set(token.roles)]
+    if config.policy.approval and len(config.api_tokens) < 2:
+        yield "policy.approval: whoever orders may not approve, and there is no second token that could."
+    elif config.policy.approval and not approvers:
+        yield "policy.approval: no token has the role `approve`, so what is above it waits for ever."
 
 
 def _detectors(config: Config) -> Iterator[str]:

@@ -59,7 +59,9 @@ class ApiTokenConfig(Section):
     name: Name = setting(reason="Stands in events and acknowledgements as the actor.")
     token: Annotated[Secret, AfterValidator(_bearer)] = setting(outside="secret", reason="The bearer token itself.")
     account: Account | None = setting(
-        None, reason="The account that is meant when a request names none. Changing it re-scopes idempotency keys."
+        None,
+        reason="The account that is meant when a request names none. Keys belong to it: a start with another one is "
+        "refused.",
     )
     accounts: Annotated[tuple[Account, ...], BeforeValidator(_accounts)] = setting(
         (), reason='Further accounts that it may act for, or "*". Without it: its own alone; an admin: all.'
@@ -71,14 +73,22 @@ class ApiTokenConfig(Section):
         "approve: approve and reject. admin: all.",
     )
     rate_per_s: float | None = setting(
-        None, unit="requests per second", gt=0, le=1_000_000, reason="More are answered 429. Null: no limit."
+        None,
+        unit="requests per second",
+        gt=0,
+        le=1_000_000,
+        reason="More are answered 429; each payout of a batch counts. Null: no limit.",
     )
 
     def has(self, role: Role) -> bool:
         """May this token do what `role` allows?"""
         return role in self.roles or "admin" in self.roles
 
+    @property
+    def everywhere(self) -> bool:
+        """May this token act for every account?"""
+        return "*" in self.accounts or ("admin" in self.roles and not self.accounts)
+
     def may_use(self, account: str) -> bool:
         """May this token act for `account`?"""
-        everyone = "*" in self.accounts or ("admin" in self.roles and not self.accounts)
-        return everyone or account == self.account or account in self.accounts
+        return self.everywhere or account == self.account or account in self.accounts

@@ -22,9 +22,9 @@ AVAILABLE: Mapping[str, tuple[str, ...]] = {
     "detector": (
         "orphan_transfer", "duplicate_transfer", "transfer_mismatch", "missing_transfer", "near_duplicate",
         "foreign_nonce", "db_behind_chain", "late_success", "reorged_payout", "stuck_payout", "coverage_gap",
-        "node_disagreement", "review",
+        "ledger_mismatch", "node_disagreement", "review",
     ),
-    "setting": (),
+    "setting": ("policy.limits", "policy.approval"),
 }  # fmt: skip
 
 PLANNED: Mapping[str, tuple[str, ...]] = {
@@ -34,10 +34,10 @@ PLANNED: Mapping[str, tuple[str, ...]] = {
     ),
     "kind of receiver": ("slack", "alertmanager"),
     "detector": (
-        "nonce_gap", "fee_cap_blocking", "ledger_mismatch", "finality_stalled", "wallet_underfunded",
+        "nonce_gap", "fee_cap_blocking", "finality_stalled", "wallet_underfunded",
         "allowance_granted", "provider_mismatch",
     ),
-    "setting": ("providers", "wallets of a provider", "policy.limits", "policy.approval", "heartbeat.url"),
+    "setting": ("providers", "wallets of a provider", "heartbeat.url"),
 }  # fmt: skip
 
 

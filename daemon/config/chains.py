@@ -105,14 +105,15 @@ class FeesConfig(Section):
         unit="blocks",
         ge=1,
         le=10_000,
-        reason="A transaction that waits longer will be sent again with a higher fee. Not used in this version yet.",
+        reason="Read without a transaction of ours, before it bids more: where the market asks for it, or a node "
+        "refused it.",
     )
     max_fee_gwei: float = setting(
         300.0,
         unit="gwei per gas",
         gt=0,
         le=1_000_000,
-        reason="The cap. What needs more waits, and an incident says so.",
+        reason="The cap. What needs more waits; what is signed goes on being sent.",
     )
     max_fee_share_of_payout: float | None = setting(
         None,

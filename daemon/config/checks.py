@@ -10,6 +10,7 @@ from daemon.config.errors import Problem
 from daemon.config.finality import PRESETS, preset_of_chain
 from daemon.config.model import Config
 from daemon.config.wallets import Keystore, PrivateKeyFile, WalletConfig
+from daemon.payouts.amounts import AmountWrong, parse_amount
 
 #: Chain ids that development tools use; the only ones on which a key that everybody knows may sign.
 DEVELOPMENT_CHAIN_IDS = frozenset({1337, 31337})
@@ -158,6 +159,38 @@ def _policy(config: Config) -> Iterator[Problem]:
     for index, address in enumerate(config.policy.block):
         if address in config.policy.allow:
             yield Problem(f"policy.block.{index}", "an address that policy.allow has too", "it in one of them")
+    seen: dict[tuple[object, ...], str] = {}
+    for index, limit in enumerate(config.policy.limits):
+        path = f"policy.limits.{index}"
+        yield from _asset_amount(config, path, limit.asset, "amount", limit.amount)
+        what = limit.scope, limit.asset.casefold(), limit.window_s, limit.on_exceed
+        first = seen.setdefault(what, path)
+        if first != path:
+            expected = "each once; amount and count stand in one limit"
+            yield Problem(path, f"scope, asset, window_s and on_exceed of {first} once more", expected)
+    for index, approval in enumerate(config.policy.approval):
+        path = f"policy.approval.{index}"
+        yield from _asset_amount(config, path, approval.asset, "above", approval.above)
+        first = seen.setdefault((approval.asset.casefold(), approval.window_s), path)
+        if first != path:
+            yield Problem(path, f"asset and window_s of {first} once more", "each once")
+
+
+def _asset_amount(config: Config, path: str, name: str, key: str, amount: str | None) -> Iterator[Problem]:
+    """Is the asset one that some chain has, and the amount one of it?"""
+    known = {
+        asset: config.chains[chain].assets[asset] for chain in config.chains for asset in config.chains[chain].assets
+    }
+    asset = next((one for spelling, one in known.items() if spelling.casefold() == name.casefold()), None)
+    if asset is None:
+        expected = f"one of: {', '.join(known)}" if known else "an asset of a chain, and no chain has any"
+        yield Problem(
+            f"{path}.asset", f"unknown asset {describe(name, 'asset')}", expected, closest(name, tuple(known))
+        )
+    elif amount is not None and amount != "0":
+        units = parse_amount(amount, asset.decimals)
+        if isinstance(units, AmountWrong):
+            yield Problem(f"{path}.{key}", describe(amount, key), f"an amount of {name}: {units.detail}")
 
 
 def _receivers(config: Config) -> Iterator[Problem]:

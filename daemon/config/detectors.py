@@ -101,6 +101,20 @@ class CoverageGapConfig(DetectorConfig):
     )
 
 
+class LedgerMismatchConfig(DetectorConfig):
+    """Books that disagree with what explains them."""
+
+    owed_times: float | None = setting(
+        1.0,
+        unit="times",
+        gt=0,
+        le=1_000_000,
+        reason="How many times what the configured wallets hold of an asset may be reserved for payouts that are in no "
+        "block. A wallet that is not configured does not count: list your cold wallets with `signer: none`, or raise "
+        "this where funds are brought just in time. Null: not compared.",
+    )
+
+
 class DetectorsConfig(Section):
     """What is looked for, by kind of incident."""
 
@@ -133,6 +147,10 @@ class DetectorsConfig(Section):
         StuckPayoutConfig(), reason="A payout that takes no step for longer than its state may last."
     )
     coverage_gap: CoverageGapConfig = setting(CoverageGapConfig(), reason="Blocks of a watched chain that stay unread.")
+    ledger_mismatch: LedgerMismatchConfig = setting(
+        LedgerMismatchConfig(),
+        reason="A reserve that no open payout explains, or more owed to payouts than the wallets hold.",
+    )
     node_disagreement: DetectorConfig = setting(
         DetectorConfig(), reason="Nodes that contradict one another on a final block or a nonce."
     )

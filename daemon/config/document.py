@@ -17,7 +17,7 @@ from chains.settings import ByDepth
 from daemon.config.available import AVAILABLE, PLANNED
 from daemon.config.fields import Listen, Section, extra_of, written_keys
 from daemon.config.finality import PRESETS
-from daemon.config.model import DEFAULT_DATA_DIR, Config
+from daemon.config.model import DEFAULT_DATA_DIR, HIGH_WATER_FILE, Config
 from daemon.config.secrets import Secret
 from daemon.config.shape import is_collection, kind_of, sections_in
 
@@ -127,9 +127,13 @@ _WORDS: Mapping[Any, str] = {
 }
 
 
+#: Made relative to the file, so they are no defaults that pydantic knows.
+_BESIDE_THE_FILE = {"data_dir": DEFAULT_DATA_DIR, "high_water": f"<data_dir>/{HIGH_WATER_FILE}"}
+
+
 def _default(name: str, field: FieldInfo) -> str:
-    if name == "data_dir":  # made relative to the file, so it is no default that pydantic knows
-        return f"`{DEFAULT_DATA_DIR}`"
+    if name in _BESIDE_THE_FILE:
+        return f"`{_BESIDE_THE_FILE[name]}`"
     value = field.get_default(call_default_factory=True, validated_data={})
     if value is PydanticUndefined:
         return "as below" if name == "database" else "**needed**"

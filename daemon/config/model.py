@@ -17,12 +17,14 @@ from daemon.config.available import empty_until
 from daemon.config.chains import AnyChain, ChainConfig
 from daemon.config.detectors import DetectorsConfig
 from daemon.config.echo import mask_dsn
-from daemon.config.fields import EvmAddress, ListOf, LocalPath, Name, Section, named, setting
+from daemon.config.fields import ListOf, LocalPath, Name, Section, named, setting
+from daemon.config.policy import PolicyConfig
 from daemon.config.secrets import Secret, refusal
 from daemon.config.wallets import WalletConfig
 
 EMBEDDED = "embedded"
 DEFAULT_DATA_DIR = ".payoutd"
+HIGH_WATER_FILE = "high-water.json"
 
 
 def _dsn(dsn: Secret) -> Secret:
@@ -41,13 +43,21 @@ class DatabaseConfig(Section):
         "allowed. A password belongs into dsn_file or dsn_env.",
     )
     data_dir: LocalPath = setting(reason="Where the embedded database and a devnet keep their files.")
+    high_water: LocalPath = setting(
+        reason="Where a process that takes orders, signs or sends remembers how far the database had come, so that an "
+        "older state of it freezes. On a disk that stays, and not with the database's own files.",
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _beside_the_file(cls, value: object) -> object:
         # Not a field's default: it must become a path beside the configuration file, for in another
         # working directory an empty database would look like the right one.
-        return {"data_dir": DEFAULT_DATA_DIR, **value} if isinstance(value, dict) else value
+        if not isinstance(value, dict):
+            return value
+        folder = value.get("data_dir", DEFAULT_DATA_DIR)
+        beside = {"high_water": str(Path(folder) / HIGH_WATER_FILE)} if isinstance(folder, str) else {}
+        return {"data_dir": DEFAULT_DATA_DIR, **beside, **value}
 
     @property
     def is_embedded(self) -> bool:
@@ -66,19 +76,6 @@ class LedgerConfig(Section):
     mode: Literal["enforce", "off"] = setting(
         "enforce", reason="`off`: no balances, for teams that keep a ledger of their own."
     )
-
-
-class PolicyConfig(Section):
-    """What may be paid at all."""
-
-    limits: Annotated[ListOf[object], BeforeValidator(empty_until("policy.limits"))] = setting(
-        (), reason="Amounts and counts in a sliding window. Not available in this version: leave it empty."
-    )
-    approval: Annotated[ListOf[object], BeforeValidator(empty_until("policy.approval"))] = setting(
-        (), reason="Payouts that a second person approves. Not available in this version: leave it empty."
-    )
-    allow: ListOf[EvmAddress] = setting((), reason="The only destinations that are paid. Empty: all.")
-    block: ListOf[EvmAddress] = setting((), reason="Destinations that are never paid.")
 
 
 class HeartbeatConfig(Section):

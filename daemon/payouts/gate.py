@@ -1,13 +1,14 @@
-"""May a token be bound on this wallet now, and which of these orders can it afford? Pure."""
+"""May a token be bound on this wallet now, and for which of these orders? Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, TypeVar
 
 from chains.types import NATIVE
+from daemon.payouts.policy import Over, Spend, Tally
 
 T = TypeVar("T")
 
@@ -57,12 +58,26 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Wish(Generic[T]):
-    """An order with what it takes: `amount` of `contract`, and at most `fee_most` native units."""
+    """An order with what it takes: `amount` of `contract`, and at most `fee_most` native units.
+
+    `spend` is what limits count of it; None: no limit is about it.
+    """
 
     what: T
     contract: str
     amount: int
     fee_most: int
+    spend: Spend | None = None
+
+
+@dataclass(slots=True)
+class Choice(Generic[T]):
+    """What is signed now, and why the rest is not; each in the given order."""
+
+    signed: list[T] = field(default_factory=list)
+    over: list[tuple[T, Over]] = field(default_factory=list)
+    lacking: list[T] = field(default_factory=list)
+    crowded: list[T] = field(default_factory=list)
 
 
 def forbids(gate: Gate, chain: ChainSays, *, max_blind_blocks: int, max_in_flight: int) -> Waits | None:
@@ -83,21 +98,44 @@ def forbids(gate: Gate, chain: ChainSays, *, max_blind_blocks: int, max_in_fligh
     return None
 
 
-def affordable(
-    wishes: Iterable[Wish[T]], *, balances: Mapping[str, int], committed: Committed
-) -> tuple[Sequence[Wish[T]], Sequence[Wish[T]]]:
-    """(payable together, lacking funds), each in the given order; a large one does not block those behind it."""
-    left = {contract: amount - (committed.by_contract or {}).get(contract, 0) for contract, amount in balances.items()}
-    left[NATIVE] = balances.get(NATIVE, 0) - committed.native
-    payable: list[Wish[T]] = []
-    lacking: list[Wish[T]] = []
+def choose(wishes: Iterable[Wish[T]], *, purse: Purse, tally: Tally, room: int) -> Choice[T]:
+    """Choose what can be signed together, at most `room` orders; what cannot takes nothing from those behind it."""
+    choice: Choice[T] = Choice()
     for wish in wishes:
-        needs = {NATIVE: wish.fee_most}
-        needs[wish.contract] = needs.get(wish.contract, 0) + wish.amount
-        if all(left.get(contract, 0) >= need for contract, need in needs.items()):
-            for contract, need in needs.items():
-                left[contract] = left.get(contract, 0) - need
-            payable.append(wish)
+        over = tally.over(wish.spend) if wish.spend is not None else None
+        if over is not None:
+            choice.over.append((wish.what, over))
+        elif not purse.covers(wish):
+            choice.lacking.append(wish.what)
+        elif len(choice.signed) >= room:
+            choice.crowded.append(wish.what)
         else:
-            lacking.append(wish)
-    return payable, lacking
+            purse.take(wish)
+            if wish.spend is not None:
+                tally.take(wish.spend)
+            choice.signed.append(wish.what)
+    return choice
+
+
+class Purse:
+    """What a wallet has left to sign for, while orders take from it."""
+
+    def __init__(self, balances: Mapping[str, int], committed: Committed) -> None:
+        """`balances` by contract, of which `committed` may still be taken by what is signed."""
+        taken = {**(committed.by_contract or {}), NATIVE: committed.native}
+        self._left = {contract: amount - taken.get(contract, 0) for contract, amount in balances.items()}
+
+    def covers(self, wish: Wish[T]) -> bool:
+        """Whether the order and its fee are there."""
+        return all(self._left.get(contract, 0) >= need for contract, need in _needs(wish).items())
+
+    def take(self, wish: Wish[T]) -> None:
+        """The order is signed."""
+        for contract, need in _needs(wish).items():
+            self._left[contract] = self._left.get(contract, 0) - need
+
+
+def _needs(wish: Wish[T]) -> Mapping[str, int]:
+    needs = {NATIVE: wish.fee_most}
+    needs[wish.contract] = needs.get(wish.contract, 0) + wish.amount
+    return needs

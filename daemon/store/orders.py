@@ -17,8 +17,11 @@ import asyncpg
 from chains.errors import AddressChecksumWrong, AddressMalformed
 from daemon.payouts.amounts import AmountWrong, parse_amount
 from daemon.payouts.fingerprint import Meant
+from daemon.payouts.policy import UNLIMITED, Terms
 from daemon.store.catalog import AssetRow, Catalog, NetworkRow, WalletRow
 
+SWEEP = "sweep"  #: the kind of an order that moves money from one of our wallets to another
+TREASURY = "house:treasury"  #: the account of every sweep; no caller can name it
 ZERO_ADDRESSES = frozenset({"0x" + "0" * 40, "1" * 32})  #: EVM; Solana's system program, 32 zero bytes in base58
 
 
@@ -36,15 +39,27 @@ class Addresses(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Where money may go; destinations in canonical spelling. An empty `allow` allows all."""
+    """Where money may go, and how much of it; destinations in canonical spelling. An empty `allow` allows all."""
 
     allow: frozenset[str] = frozenset()
     block: frozenset[str] = frozenset()
+    terms: Terms = UNLIMITED
+
+    def forbids(self, destination: str, *, sweep: bool = False) -> str | None:
+        """Why the lists forbid this destination, or None. A sweep need not be among the allowed ones."""
+        if destination in self.block:
+            return "the destination is on the block list"
+        if self.allow and not sweep and destination not in self.allow:
+            return "the destination is not on the list of allowed ones"
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPayout:
-    """One order as a client words it. All texts are storable: no NUL, no lone surrogate."""
+    """One order as a client words it. All texts are storable: no NUL, no lone surrogate.
+
+    A sweep's account is `TREASURY`, and nobody else's is.
+    """
 
     account: str
     idempotency_key: str
@@ -57,6 +72,12 @@ class NewPayout:
     reference: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     expected_repeat_of: UUID | None = None
+    kind: str = "payout"
+
+    @property
+    def sweeps(self) -> bool:
+        """Whether it moves our own money, outside the ledger."""
+        return self.kind == SWEEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +104,10 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A new order in stored terms, ready to be inserted; `refusal` says that its destination is refused."""
+    """A new order in stored terms, ready to be inserted; `refusal` says that its destination is refused.
+
+    `sources` are the wallets that a sweep may take its money from; empty for what is no sweep.
+    """
 
     network: NetworkRow
     asset: AssetRow
@@ -92,6 +116,7 @@ class Resolved:
     wallet: WalletRow | None
     meant: Meant
     refusal: Refusal | None
+    sources: tuple[WalletRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +178,10 @@ def resolve(order: NewPayout, *, catalog: Catalog, addresses: Addresses, policy:
         # Stored as it was written: a later retry must meet the same wrong checksum, not a corrected one.
         destination, refusal = order.destination, Refusal("destination_refused", str(error))
     else:
-        refusal = _refused(destination, network, catalog, policy)
+        if order.sweeps:
+            refusal = _sweep_refused(destination, wallet, network, catalog, policy)
+        else:
+            refusal = _refused(destination, network, catalog, policy)
     meant = Meant(
         chain_id=network.chain_id,
         contract=asset.contract,
@@ -163,7 +191,8 @@ def resolve(order: NewPayout, *, catalog: Catalog, addresses: Addresses, policy:
         wallet=wallet.address if wallet else None,
         unit=asset.name.lower(),
     )
-    return Resolved(network, asset, destination, amount, wallet, meant, refusal)
+    sources = _sources(destination, wallet, network, catalog) if order.sweeps else ()
+    return Resolved(network, asset, destination, amount, wallet, meant, refusal, sources)
 
 
 def meant_beside(order: NewPayout, stored: StoredOrder, *, catalog: Catalog, addresses: Addresses) -> Meant:
@@ -237,11 +266,31 @@ def _refused(destination: str, network: NetworkRow, catalog: Catalog, policy: Po
         return Refusal("destination_refused", "the destination is a wallet of this deployment")
     if destination in contracts:
         return Refusal("destination_refused", "the destination is a token's own contract: the funds would be lost")
-    if destination in policy.block:
-        return Refusal("destination_refused", "the destination is on the block list")
-    if policy.allow and destination not in policy.allow:
-        return Refusal("destination_refused", "the destination is not on the list of allowed ones")
-    return None
+    listed = policy.forbids(destination)
+    return Refusal("destination_refused", listed) if listed is not None else None
+
+
+def _sweep_refused(
+    destination: str, source: WalletRow | None, network: NetworkRow, catalog: Catalog, policy: Policy
+) -> Refusal | None:
+    """Why no money of ours may be swept there, or None. Own wallets need not be on the list of allowed addresses."""
+    target = next((w for w in catalog.wallets_of(network.chain_id) if w.address == destination), None)
+    if target is None:
+        return Refusal("destination_refused", f"a sweep goes to a wallet of this deployment on {network.name}")
+    if target.retired:
+        return Refusal("destination_refused", f"the destination is {target.name}, which is retired")
+    if not _sources(destination, source, network, catalog):
+        return Refusal("destination_refused", f"the destination is {target.name}, and no other wallet could pay it")
+    listed = policy.forbids(destination, sweep=True)
+    return Refusal("destination_refused", listed) if listed is not None else None
+
+
+def _sources(
+    destination: str, source: WalletRow | None, network: NetworkRow, catalog: Catalog
+) -> tuple[WalletRow, ...]:
+    """The wallets that could pay a sweep to this address: the one it names, or any that signs; never the payee."""
+    candidates = (source,) if source is not None else catalog.wallets_of(network.chain_id)
+    return tuple(w for w in candidates if w.signs and not w.retired and w.address != destination)
 
 
 def _unavailable(pointer: str, detail: str) -> Rejected:

@@ -1,10 +1,11 @@
 """The next version of a payout whose newest one is dead: the same order, paid for anew, once.
 
 Guarantees: version n + 1 exists at most once, stands on a version n that is dead and not closed, and is
-inserted together with its reservation and the event that tells it. Destination, funds and look-alikes are
-looked at as for a new order; what is refused leaves nothing. Killed at any line: nothing is stored.
+inserted together with its reservation and the event that tells it. Destination, limits, funds and look-alikes
+are looked at as for a new order; what is refused leaves nothing. A version is approved anew: where the one before
+it needed that, and where today's thresholds ask for it. Killed at any line: nothing is stored.
 
-Locks are taken in one order: versions, balances, look-alikes, incidents.
+Locks are taken in one order: wallets (of a sweep alone), versions, limits, balances, look-alikes, incidents.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from datetime import datetime
 
 from daemon.payouts.amounts import show_amount
 from daemon.payouts.verdict import Verdict, decide
-from daemon.store import proof_views
+from daemon.store import admission, ledger, proof_views, sweeps
+from daemon.store.admission import Ruling
 from daemon.store.events import step
 from daemon.store.incidents import open_finding
 from daemon.store.intake_batch import Shop
-from daemon.store.orders import NewPayout, Rejected, Resolved, resolve
+from daemon.store.ledger import Reservation
+from daemon.store.orders import SWEEP, NewPayout, Rejected, Resolved, resolve
 from daemon.store.payout_actions import FROZEN, Act, Acted, Outcome, impossible, newest, shown
 from daemon.store.queries import Connection, load
 from daemon.store.twins import Mark, marks
@@ -42,11 +45,12 @@ async def retry(connection: Connection, act: Act, shop: Shop, *, version: int, r
 
     `refused_only`: the caller may retry a version that was refused at intake, and no other.
     """
+    await sweeps.lock_for(connection, act.payout_id, shop.catalog)
     now = await newest(connection, act.payout_id)
     asked = await SQL["asked"].one(connection, act.payout_id, version)
     if asked is None:
         return impossible(f"it has no version {version}: the newest is {now['version']}")
-    if refused_only and asked["proof"] != "refused_at_intake":
+    if refused_only and (asked["proof"] != "refused_at_intake" or asked["kind"] == SWEEP):
         detail = "this needs the role treasury: the role submit may retry only what was refused when it was ordered"
         return Rejected(403, "forbidden", detail)
     if now["version"] > version:
@@ -63,11 +67,11 @@ async def retry(connection: Connection, act: Act, shop: Shop, *, version: int, r
     if decision.verdict is not Verdict.CANNOT_LAND:
         return impossible(f"it is not certain that nothing pays it: {'; '.join(decision.doubts)}")
     again = await _again(connection, act, shop)
-    refusal = again if isinstance(again, Rejected) else await _refusal(connection, again, shop)
-    if refusal is not None:
-        return refusal
+    ruling = again if isinstance(again, Rejected) else await _ruling(connection, again, shop)
+    if isinstance(ruling, Rejected):
+        return ruling
     assert isinstance(again, Again)
-    await _begin(connection, Key(act.payout_id, version + 1), act, again, facts.equals, shop)
+    await _begin(connection, Key(act.payout_id, version + 1), act, again, ruling, facts.equals, shop)
     return Acted(await shown(connection, act.payout_id, shop), changed=True)
 
 
@@ -92,6 +96,7 @@ async def _again(connection: Connection, act: Act, shop: Shop) -> Again | Reject
         created_by=act.by,
         wallet=wallet.name if wallet else None,
         expected_repeat_of=row["expected_repeat_of"],
+        kind=row["kind"],
     )
     resolved = resolve(order, catalog=shop.catalog, addresses=shop.addresses, policy=shop.rules.policy)
     if isinstance(resolved, Rejected):  # what a stored order cannot be any more, such as one of a retired wallet
@@ -99,27 +104,29 @@ async def _again(connection: Connection, act: Act, shop: Shop) -> Again | Reject
     return Again(order, resolved, row["now"])
 
 
-async def _refusal(connection: Connection, again: Again, shop: Shop) -> Rejected | None:
-    """Why it is still refused, or None. Locks the balance."""
-    resolved, account = again.resolved, again.order.account
-    if resolved.refusal is not None:
-        return Rejected(422, resolved.refusal.code, resolved.refusal.detail)
-    if not shop.rules.ledger:
-        return None
-    asset = resolved.asset
-    row = await SQL["lock_balance"].one(connection, account, asset.unit_id)
-    available = int(row["available"]) if row is not None else 0
-    if available >= resolved.amount:
-        return None
-    return Rejected(
-        422,
-        "insufficient_funds",
-        f"account {account} has {show_amount(available, asset.decimals)} {asset.name} available, "
-        f"the order asks for {show_amount(resolved.amount, asset.decimals)}",
-    )
+async def _ruling(connection: Connection, again: Again, shop: Shop) -> Ruling | Rejected:
+    """Why it is still refused, or that it is accepted. Locks its limits and its balance."""
+    order, resolved, rules = again.order, again.resolved, shop.rules
+    if resolved.refusal is None and order.sweeps:
+        return await _sweep_refused(connection, resolved) or Ruling()
+    (ruling,) = await admission.decide(connection, [(order, resolved)], terms=rules.policy.terms, ledger=rules.ledger)
+    if ruling.refusal is not None:
+        return Rejected(422, ruling.refusal.code, ruling.refusal.detail)
+    return ruling
 
 
-async def _begin(connection: Connection, key: Key, act: Act, again: Again, equals: tuple[str, ...], shop: Shop) -> None:
+async def _sweep_refused(connection: Connection, resolved: Resolved) -> Rejected | None:
+    """Why no wallet can spare it, or None. The wallets are locked."""
+    (unread,) = await sweeps.unread(connection, [resolved])
+    if unread is not None:
+        return unread
+    (refusal,) = await sweeps.decide(connection, [resolved])
+    return None if refusal is None else Rejected(422, refusal.code, refusal.detail)
+
+
+async def _begin(
+    connection: Connection, key: Key, act: Act, again: Again, ruling: Ruling, equals: tuple[str, ...], shop: Shop
+) -> None:
     """Insert the version with its reservation, tell it, and say where it looks like something else."""
     arrival = (key.payout_id, again.order, again.resolved, again.now)
     found = await marks(connection, [arrival], rules=shop.rules.twins)
@@ -130,15 +137,20 @@ async def _begin(connection: Connection, key: Key, act: Act, again: Again, equal
         mark = Mark("maybe_already_paid", f"{', '.join(equals)} paid the same and belongs to no payout")
         findings.append(_maybe_paid(key, mark, equals))
     review = (mark.reason, mark.detail) if mark else (None, None)
-    inserted = await SQL["next_version"].run(connection, key.payout_id, key.version - 1, act.by, *review)
-    assert inserted == 1, "the version before it is locked"
-    if shop.rules.ledger:
-        await SQL["reserve"].run(connection, key.payout_id, key.version)
+    row = await SQL["next_version"].one(
+        connection, key.payout_id, key.version - 1, act.by, ruling.needs_approval, *review
+    )
+    assert row is not None, "the version before it is locked"
+    if shop.rules.ledger and not again.order.sweeps:
+        held = Reservation(key, again.order.account, again.resolved.asset.unit_id, again.resolved.amount)
+        await ledger.reserve(connection, [held])
     for finding in findings:
         await open_finding(connection, finding, desk=shop.desk, chain_id=again.resolved.network.chain_id)
     told = [step(key, "payout.created", actor=act.by, reason=act.reason)]
     if mark is not None:
         told.append(step(key, "payout.review", reason=mark.reason, detail=mark.detail))
+    elif row["needs_approval"]:
+        told.append(step(key, "payout.review", reason="approval"))
     await shop.desk.outbox.emit(connection, *told)
 
 

@@ -1,7 +1,8 @@
 """Bind a token to each created payout, and store its signed bytes, in one transaction.
 
 Guarantees: a version gets one token, ever, while it is open; payload, bytes and transaction id are
-committed before anything is sent; what may not be signed now is put off and blocks nothing behind it.
+committed before anything is sent; what is signed within a window never exceeds a limit, whatever daemons and
+wallets sign; what may not be signed now is put off and blocks nothing behind it.
 Does not guarantee: that anything is sent (send does), or that two daemons do not ask the network for
 the same payout (only one of them binds).
 Killed at any line: before the commit nothing happened; after it the send loop finds the bytes.
@@ -18,15 +19,18 @@ import structlog
 from chains.base import Signer
 from chains.errors import FeeCapBlocks, PayloadRefused, RailUnavailable
 from chains.types import NATIVE, Order, Prepared, Unpayable, WalletReading
-from daemon.payouts.gate import ChainSays, Waits, Wish, affordable, forbids
+from daemon.payouts.gate import ChainSays, Purse, Waits, Wish, choose, forbids
 from daemon.payouts.states import PayoutState
-from daemon.store import attempts, deployment, events, ledger, proofs, tokens, versions
+from daemon.store import after_commit, attempts, deployment, events, ledger, proofs, sweeps, tokens, versions
 from daemon.store.catalog import WalletRow
 from daemon.store.errors import Refused
+from daemon.store.orders import Policy
 from daemon.store.queries import Connection
 from daemon.store.versions import Candidate, Key
 from daemon.workers.context import Chain, Context
+from daemon.workers.listed import Listed
 from daemon.workers.together import all_of
+from daemon.workers.within_limits import WithinLimits
 
 log = structlog.get_logger()
 PUT_OFF_S = {
@@ -59,8 +63,20 @@ class Sign:
     interval_s = 1.0
     timeout_s = 30.0
 
-    def __init__(self, context: Context, chain: Chain, wallet: WalletRow, signer: Signer, *, batch: int = 20) -> None:
-        """`signer` must hold the key of `wallet`; at most `batch` payouts are signed in a round."""
+    def __init__(
+        self,
+        context: Context,
+        chain: Chain,
+        wallet: WalletRow,
+        signer: Signer,
+        *,
+        policy: Policy,
+        batch: int = 20,
+    ) -> None:
+        """`signer` must hold the key of `wallet`; at most `batch` payouts are signed in a round.
+
+        `policy` is that of the whole deployment; approvals are given before.
+        """
         assert signer.address == wallet.address, f"the key of wallet {wallet.name} is for {signer.address}"
         self.name = f"sign:{wallet.name}"
         self._context = context
@@ -71,13 +87,14 @@ class Sign:
         self._counter = 0  #: the highest next nonce that the database ever showed; a lower one is an older database
         others = [w for w in context.catalog.wallets_of(chain.chain_id) if w.signs and not w.retired]
         self._alone = len(others) == 1
+        self._lists = Listed(policy, context.desk)
+        self._limits = WithinLimits(policy.terms, wallet.wallet_id, alone=self._alone)
 
     async def round(self) -> bool:
         """Sign what may be signed; whether there may be more to sign at once."""
-        candidates = await self._context.db.run(self._candidates)
+        candidates, full = await self._context.db.run(self._candidates)
         if not candidates:
-            return False
-        full = len(candidates) == self._batch
+            return full
         try:
             reading = await self._read_wallet()
         except RailUnavailable as error:
@@ -103,10 +120,13 @@ class Sign:
         """Called when a round timed out: a slow node must let some be signed."""
         self._batch = max(1, self._batch // 2)
 
-    async def _candidates(self, connection: Connection) -> list[Candidate]:
-        return await versions.candidates(
+    async def _candidates(self, connection: Connection) -> tuple[list[Candidate], bool]:
+        """What could be signed, by the lists and as the limits look; whether there may be more of it."""
+        found = await versions.candidates(
             connection, wallet_id=self._wallet.wallet_id, chain_id=self._chain.chain_id, most=self._batch
         )
+        allowed = await self._lists.let_through(connection, found)
+        return await self._limits.look_ahead(connection, allowed), len(found) == self._batch
 
     async def _read_wallet(self) -> WalletReading:
         """The wallet now. Raises RailUnavailable also when nodes contradict each other on it."""
@@ -128,6 +148,10 @@ class Sign:
 
     def _order(self, candidate: Candidate) -> Order:
         return Order(self._wallet.address, candidate.contract, candidate.destination, candidate.amount)
+
+    def _wish(self, one: Ready) -> Wish[Ready]:
+        candidate = one.candidate
+        return Wish(one, candidate.contract, candidate.amount, one.prepared.fee_most, self._limits.spend_of(candidate))
 
     async def _sign_all(self, ready: Sequence[Ready], reading: WalletReading) -> bool:
         """Sign these together; when one cannot be built, mark that one and sign the others. Whether any was signed."""
@@ -207,26 +231,40 @@ class Sign:
         if why is not None:
             await self._wait(connection, keys, why)
             return []
-        claimed = {c.key for c in await versions.claim(connection, wallet_id=self._wallet.wallet_id, keys=keys)}
-        wishes = [
-            Wish(one, one.candidate.contract, one.candidate.amount, one.prepared.fee_most)
-            for one in ready
-            if one.candidate.key in claimed
-        ]
+        claimed = await versions.claim(connection, wallet_id=self._wallet.wallet_id, keys=keys)
+        self._count_lost(connection, len(keys) - len(claimed))
         committed = await tokens.committed(connection, self._wallet.wallet_id)
-        payable, lacking = affordable(wishes, balances=reading.balances, committed=committed)
+        behind = await sweeps.behind(
+            connection,
+            claimed,
+            wallet_id=self._wallet.wallet_id,
+            balances=reading.balances,
+            committed=committed,
+        )
+        if behind:
+            await self._wait(connection, list(behind), Waits.FUNDS)
+        free = {candidate.key for candidate in claimed} - behind
+        wishes = [self._wish(one) for one in ready if one.candidate.key in free]
+        tally = await self._limits.tally(connection, [wish.spend for wish in wishes])
         room = self._wallet.max_in_flight - gate.in_flight
-        chosen, crowded = payable[:room], payable[room:]
-        for group, reason in ((lacking, Waits.FUNDS), (crowded, Waits.IN_FLIGHT_CAP)):
+        choice = choose(wishes, purse=Purse(reading.balances, committed), tally=tally, room=room)
+        for group, reason in ((choice.lacking, Waits.FUNDS), (choice.crowded, Waits.IN_FLIGHT_CAP)):
             if group:
-                await self._wait(connection, [wish.what.candidate.key for wish in group], reason)
-        if chosen:
+                await self._wait(connection, [one.candidate.key for one in group], reason)
+        await self._limits.hold_back(connection, [(one.candidate.key, over) for one, over in choice.over])
+        if choice.signed:
             assert gate.next_nonce is not None, "the gate lets nothing through without an adopted nonce"
-            await self._bind(connection, [wish.what for wish in chosen], gate.next_nonce)
+            await self._bind(connection, choice.signed, gate.next_nonce)
             await tokens.note_in_flight(
-                connection, wallet_id=self._wallet.wallet_id, in_flight=gate.in_flight + len(chosen)
+                connection, wallet_id=self._wallet.wallet_id, in_flight=gate.in_flight + len(choice.signed)
             )
-        return [wish.what.candidate.key for wish in chosen]
+        return [one.candidate.key for one in choice.signed]
+
+    def _count_lost(self, connection: Connection, lost: int) -> None:
+        """Somebody else was quicker with these: another worker, or a person."""
+        if lost:
+            add = self._context.metrics.add
+            after_commit.call(connection, lambda _certain: add("fence_rejections_total", lost))
 
     async def _bind(self, connection: Connection, chosen: Sequence[Ready], first: int) -> None:
         """Bind consecutive tokens and store the signed bytes of each."""
@@ -259,7 +297,13 @@ class Sign:
 
         Not while the deployment is frozen: a database that forgot does not know that none was bound.
         """
-        await self._context.db.run(lambda connection: self._fail(connection, candidate.key, answer.reason, reading))
+        key, desk = candidate.key, self._context.desk
+        try:
+            await self._context.db.run(lambda connection: self._fail(connection, key, answer.reason, reading))
+        except Refused as refused:  # else nothing of this wallet would be signed as long as this one is there
+            log.warning("payout.refused_by_schema", payout_id=str(key.payout_id), detail=str(refused))
+            marked = partial(events.to_review, key=key, reason="internal_error", detail=str(refused), desk=desk)
+            await self._context.db.run(marked)
 
     async def _fail(self, connection: Connection, key: Key, reason: str, reading: WalletReading) -> None:
         state = await versions.lock(connection, key)

@@ -160,6 +160,8 @@ def test_a_devnet_fills_in_what_the_file_left_to_it(setup: Loads) -> None:
         (lambda w: w.update(database={"dsn": "postgresql://u:pw@h/d"}), "database.dsn: a password stands in"),
         (lambda w: w["http"].update(listen="0.0.0.0:80"), "http.listen: 0.0.0.0:80 can be reached from other machines"),
         (lambda w: w.update(api_tokens=[]), "api_tokens: there is none"),
+        (lambda w: w["api_tokens"][0].update(roles=["operate", "read"]),
+         "api_tokens.backend.accounts: it may act on incidents and misses"),
         (lambda w: w["chains"]["base"]["finality"].update(dead={"confirmations": 64}),
          "chains.base.finality.dead: a depth"),
         (lambda w: w["chains"]["base"].update(finality={"tag": "safe"}), "chains.base.finality.tag: what `safe` means"),

@@ -239,8 +239,6 @@ def test_an_impossible_value_is_refused_with_path_found_and_expected(
         ("providers", {"circle-main": {"kind": "circle"}}, "providers: found providers, which is not available"),
         ("wallets.circle-hot", {"provider": "circle-main", "id": "x"},
          "wallets.circle-hot: found wallets of a provider, which is not available"),
-        ("policy.limits", [{"scope": "all"}], "policy.limits: found policy.limits, which is not available"),
-        ("policy.approval", [{"asset": "USDC"}], "policy.approval: found policy.approval, which is not available"),
         ("heartbeat.url", "https://x.example", "heartbeat.url: found heartbeat.url, which is not available"),
     ],
 )  # fmt: skip
