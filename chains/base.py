@@ -104,11 +104,19 @@ class Rail(Protocol):
         """The exact unsigned payload of this order under this token. Pure."""
         ...
 
-    def rebuild(self, first: bytes, *, wallet: str, prepared: Prepared, cancel: bool) -> Payload:
+    def rebuild(
+        self, first: bytes, *, wallet: str, prepared: Prepared, cancel: bool, later: Sequence[bytes] = ()
+    ) -> Payload:
         """The payload of a replacement: `first` with other fees, or the same token paying nobody. Pure.
 
         `wallet` is who signs: an EVM payload does not say it, and a cancel is a transfer to oneself.
+        `later` are the other payloads that were signed under this token: it bids more than each of them.
+        Raises: FeeCapBlocks when the cap forbids what a replacement needs, PayloadRefused for bytes that are none.
         """
+        ...
+
+    def outbid(self, payload: bytes, *, prepared: Prepared) -> bool:
+        """Whether the market asks more now than this payload bids. Pure. Raises PayloadRefused."""
         ...
 
     def assemble(self, payload: bytes, signature: bytes, *, wallet: str) -> SignedTx:

@@ -119,19 +119,29 @@ class FakeRail:
             )
         )
 
-    def rebuild(self, first: bytes, *, wallet: str, prepared: Prepared, cancel: bool) -> Payload:
+    def rebuild(
+        self, first: bytes, *, wallet: str, prepared: Prepared, cancel: bool, later: Sequence[bytes] = ()
+    ) -> Payload:
         """`first` with the fees of `prepared`, raised to what a replacement needs, or paying nobody.
 
-        Raises: PayloadRefused, when the payload is another wallet's or the cap forbids the least bump.
+        Raises: PayloadRefused, when a payload is another wallet's or another nonce's; FeeCapBlocks.
         """
         old = fake_tx.decode(first)
-        if old.wallet != wallet:
-            raise PayloadRefused("the payload pays from another wallet")
-        max_fee, tip = max(prepared.max_fee, least_bump(old.max_fee)), max(prepared.tip, least_bump(old.tip))
-        self._require_below_cap(max_fee)
+        signed = (old, *map(fake_tx.decode, later))
+        if any((one.wallet, one.nonce) != (wallet, old.nonce) for one in signed):
+            raise PayloadRefused("the payload pays from another wallet, or at another nonce")
+        max_fee = max(prepared.max_fee, *(least_bump(one.max_fee) for one in signed))
+        tip = max(prepared.tip, *(least_bump(one.tip) for one in signed))
+        if max_fee > self._max_fee:
+            raise FeeCapBlocks(max_fee, self._max_fee)
         call = replace(old, contract=NATIVE, destination=wallet, amount=0) if cancel else old
         gas_limit = prepared.gas_limit if cancel else max(old.gas_limit, prepared.gas_limit)
-        return _payload(replace(call, gas_limit=gas_limit, max_fee=max_fee, tip=tip))
+        return _payload(replace(call, gas_limit=gas_limit, max_fee=max(max_fee, tip), tip=tip))
+
+    def outbid(self, payload: bytes, *, prepared: Prepared) -> bool:
+        """Whether the next block asks more than this payload bids. Raises PayloadRefused."""
+        old = fake_tx.decode(payload)
+        return old.max_fee < prepared.least or old.tip < prepared.tip
 
     def _require_below_cap(self, max_fee: int) -> None:
         if max_fee > self._max_fee:
@@ -182,7 +192,7 @@ class FakeRail:
         if last > first and self._chain.rng.random() < self._chain.habits.short:
             last = self._chain.rng.randint(first, last)
         blocks = (node.block_at(height) for height in range(first, last + 1))
-        return tuple(_reading(block, frozenset(wallets)) for block in blocks if block is not None)
+        return tuple(_reading(block, frozenset(wallets), node.name) for block in blocks if block is not None)
 
     async def wallet(self, address: str, *, contracts: Sequence[str], block: int | None = None) -> WalletReading:
         """Nonce and balances at a block. Raises RailUnavailable when no fresh node has that block."""
@@ -213,7 +223,9 @@ class FakeRail:
         base_fee = self._chain.base_fee
         if base_fee + TIP > self._max_fee:
             raise FeeCapBlocks(base_fee + TIP, self._max_fee)
-        return Prepared(gas_limit=gas_limit, max_fee=min(2 * base_fee + TIP, self._max_fee), tip=TIP)
+        return Prepared(
+            gas_limit=gas_limit, max_fee=min(2 * base_fee + TIP, self._max_fee), tip=TIP, least=base_fee + TIP
+        )
 
     async def look_up(self, tx_id: str) -> Sighting:
         """What the fresh nodes know; a block counts more than a pool, the freshest node more than the rest.
@@ -313,7 +325,7 @@ def _payload(call: fake_tx.Call) -> Payload:
     )
 
 
-def _reading(block: Block, wallets: frozenset[str]) -> BlockReading:
+def _reading(block: Block, wallets: frozenset[str], node: str) -> BlockReading:
     return BlockReading(
         height=block.height,
         hash=block.hash,
@@ -321,4 +333,5 @@ def _reading(block: Block, wallets: frozenset[str]) -> BlockReading:
         at=block.at,
         transfers=tuple(transfer for transfer in block.transfers() if transfer.wallet in wallets),
         uses=tuple(use for use in block.uses() if use.wallet in wallets),
+        node=node,
     )

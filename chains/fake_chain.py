@@ -216,7 +216,12 @@ class FakeChain:
         heights = {"finalized": self.finalized, "safe": max(self.finalized, tip.height - self._safe_depth)}
         if tag not in heights:
             raise ValueError(f"the fake chain has no tag {tag!r}, it has: {', '.join(sorted(heights))}")
-        return min(heights[tag], tip.height)
+        height = min(heights[tag], tip.height)
+        if tag == "finalized":
+            # A node on a lost branch was left behind before the others called anything above the fork final.
+            while self.block_at(tip, height) is not self._chain[height]:
+                height -= 1
+        return height
 
     def gossip(self, tx: Tx, *, dropped_later: bool) -> None:
         """Tell the miners and every node of `tx`, but for those that are deaf today."""

@@ -51,6 +51,7 @@ class Prepared:
     gas_limit: int
     max_fee: int  #: wei per gas; the most that may be paid
     tip: int  #: wei per gas
+    least: int = 0  #: wei per gas; what bids less is in no block now. 0: not known
 
     @property
     def fee_most(self) -> int:
@@ -150,7 +151,10 @@ class TokenUse:
 
 @dataclass(frozen=True, slots=True)
 class BlockReading:
-    """Everything of interest in one block, read whole or not at all."""
+    """Everything of interest in one block, read whole or not at all.
+
+    `node` is whose reading it is; two readings that agree are equal, whoever gave them.
+    """
 
     height: int
     hash: str
@@ -158,6 +162,7 @@ class BlockReading:
     at: datetime
     transfers: tuple[Transfer, ...] = ()
     uses: tuple[TokenUse, ...] = ()
+    node: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ import contextlib
 import json
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
+from socket import SO_REUSEADDR, SOL_SOCKET
+from socket import socket as Socket
 from types import TracebackType
 from typing import Self
 
@@ -58,6 +60,7 @@ class FaultProxy:
         self._sockets: set[web.WebSocketResponse] = set()
         self._connected = asyncio.Event()
         self._port = 0
+        self._deaf: Socket | None = None
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=1 << 30)
@@ -75,6 +78,8 @@ class FaultProxy:
         await self.ws_close()
         await self._runner.cleanup()
         await self._client.close()
+        if self._deaf is not None:
+            self._deaf.close()
 
     @property
     def url(self) -> str:
@@ -102,11 +107,16 @@ class FaultProxy:
         """Refuse connections, and cut those that are open."""
         await self.ws_close()
         await self._site.stop()
+        self._deaf = Socket()
+        self._deaf.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+        self._deaf.bind(("127.0.0.1", self._port))  # not listening, so that nobody else takes the port meanwhile
         assert self._runner.server is not None
         await self._runner.server.shutdown(0.05)  # 0 would mean: for ever
 
     async def up(self) -> None:
         """Listen (again), on the same port."""
+        if self._deaf is not None:
+            self._deaf.close()
         self._site = web.TCPSite(self._runner, "127.0.0.1", self._port)
         await self._site.start()
         assert self._site._server is not None

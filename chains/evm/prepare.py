@@ -40,10 +40,15 @@ async def prepare(nodes: Nodes, order: Order, *, fees: FeeSettings) -> Prepared 
         gas_limit=gas_limit,
         # Nothing is paid by a filler, and no share of nothing would ever be mined.
         native_amount=order.amount or None if order.contract == NATIVE else None,
-        share=None if fees.max_share is None else Fraction(fees.max_share),
+        share=share_of(fees),
     )
-    offer = await _offer(fresh, cap=cap)
-    return Prepared(gas_limit=gas_limit, max_fee=offer.max_fee, tip=offer.tip)
+    offer, least = await _offer(fresh, cap=cap)
+    return Prepared(gas_limit=gas_limit, max_fee=offer.max_fee, tip=offer.tip, least=least)
+
+
+def share_of(fees: FeeSettings) -> Fraction | None:
+    """The part of a payout in the chain's own coin that fees may eat; None: no such limit."""
+    return None if fees.max_share is None else Fraction(fees.max_share)
 
 
 def message_of(order: Order) -> dict[str, str]:
@@ -97,8 +102,8 @@ async def _refused_by_chain(node: EvmNode, order: Order, reason: str) -> Unpayab
     return Unpayable(reason)
 
 
-async def _offer(fresh: Sequence[Fresh], *, cap: int) -> Fees:
-    """Fees within `cap` by the first node that names sensible ones.
+async def _offer(fresh: Sequence[Fresh], *, cap: int) -> tuple[Fees, int]:
+    """Fees within `cap` by the first node that names sensible ones, and the least that it would have taken.
 
     Raises: FeeCapBlocks when every node that answers wants more, RailUnavailable when none answers.
     """
@@ -106,12 +111,13 @@ async def _offer(fresh: Sequence[Fresh], *, cap: int) -> Fees:
     said = []
     for one in fresh:
         try:
-            offer = first_fees(market_of(await one.node.ask("eth_feeHistory", history_params())), cap=cap)
+            market = market_of(await one.node.ask("eth_feeHistory", history_params()))
         except (RpcError, AnswerMalformed) as error:
             said.append(f"{one.node.name}: {error}")
             continue
+        offer = first_fees(market, cap=cap)
         if isinstance(offer, Fees):
-            return offer
+            return offer, market.base_fee + market.tip
         blocked = offer
     if blocked is not None:
         raise FeeCapBlocks(blocked.needed, blocked.cap)

@@ -11,10 +11,10 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import datetime
 
 from chains.base import Rail
-from chains.errors import PayloadRefused, RpcRefused
+from chains.errors import FeeCapBlocks, PayloadRefused, RpcRefused
 from chains.evm import address as addresses
 from chains.evm import hints, marks, prepare, sending, sightings, tx, wallets, watch
-from chains.evm.fees import CapBlocks, Fees, Market, bump
+from chains.evm.fees import CapBlocks, Fees, Market, bump, cap_of
 from chains.evm.node import BadAnswerHook
 from chains.evm.nodes import Fresh, Nodes
 from chains.evm.reverts import reason_of
@@ -119,36 +119,60 @@ class EvmRail:
             )
         )
 
-    def rebuild(self, first: bytes, *, wallet: str, prepared: Prepared, cancel: bool) -> Payload:
-        """`first` with the fees of `prepared`, raised to what a replacement of `first` needs at least.
+    def rebuild(
+        self, first: bytes, *, wallet: str, prepared: Prepared, cancel: bool, later: Sequence[bytes] = ()
+    ) -> Payload:
+        """`first` with the fees of `prepared`, raised to what a replacement of it and of `later` needs at least.
 
         A cancel is the same nonce, sending nothing to the wallet itself.
-        Raises: PayloadRefused for bytes of another chain, or when the cap forbids the least bump.
+        Raises: PayloadRefused for bytes of another chain or nonce; FeeCapBlocks, when the cap forbids the least bump.
         """
-        old = tx.read_payload(first)
-        if old.chain_id != self._number:
-            raise PayloadRefused(f"these bytes are of chain {old.chain_id}, this is {self._number}")
+        old = self._read(first)
+        others = [self._read(payload) for payload in later]
+        if any(other.nonce != old.nonce for other in others):
+            raise PayloadRefused(f"payloads of other nonces than {old.nonce} under one token")
+        if prepared.max_fee > self._settings.fees.max_fee:
+            raise FeeCapBlocks(prepared.max_fee, self._settings.fees.max_fee)
+        # Some chains ask for more than 21,000 gas even for nothing, so the estimate counts.
+        gas_limit = max(prepare.GAS_LEAST if cancel else old.gas_limit, prepared.gas_limit)
+        cap = cap_of(
+            max_fee=self._settings.fees.max_fee,
+            gas_limit=gas_limit,
+            native_amount=None if cancel or old.data else old.value or None,
+            share=prepare.share_of(self._settings.fees),
+        )
         fees = bump(
-            Fees(max_fee=old.max_fee, tip=old.tip),
+            Fees(max_fee=max(one.max_fee for one in (old, *others)), tip=max(one.tip for one in (old, *others))),
             NO_MARKET,
-            cap=self._settings.fees.max_fee,
-            least=Fees(max_fee=prepared.max_fee, tip=prepared.tip),
+            cap=cap,
+            # The head-room of the market's fee gives way to a share of the payout, as it does in a first attempt.
+            least=Fees(max_fee=min(prepared.max_fee, max(cap, prepared.least)), tip=prepared.tip),
         )
         if isinstance(fees, CapBlocks):
-            raise PayloadRefused(f"a replacement needs {fees.needed} wei per gas, the cap is {fees.cap}")
+            raise FeeCapBlocks(fees.needed, fees.cap)
         return _payload(
             tx.Tx(
                 chain_id=self._number,
                 nonce=old.nonce,
                 tip=fees.tip,
                 max_fee=fees.max_fee,
-                # Some chains ask for more than 21,000 gas even for nothing, so the estimate counts.
-                gas_limit=max(prepare.GAS_LEAST if cancel else old.gas_limit, prepared.gas_limit),
+                gas_limit=gas_limit,
                 to=wallet if cancel else old.to,
                 value=0 if cancel else old.value,
                 data=b"" if cancel else old.data,
             )
         )
+
+    def outbid(self, payload: bytes, *, prepared: Prepared) -> bool:
+        """Whether the next block asks more than these bytes bid, or the usual tip is higher. Raises PayloadRefused."""
+        old = self._read(payload)
+        return old.max_fee < prepared.least or old.tip < prepared.tip
+
+    def _read(self, payload: bytes) -> tx.Tx:
+        old = tx.read_payload(payload)
+        if old.chain_id != self._number:
+            raise PayloadRefused(f"these bytes are of chain {old.chain_id}, this is {self._number}")
+        return old
 
     def assemble(self, payload: bytes, signature: bytes, *, wallet: str) -> SignedTx:
         """Signed bytes and their hash. Raises PayloadRefused when they do not recover to `wallet`."""

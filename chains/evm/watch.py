@@ -16,6 +16,7 @@ head with [] and no error (geth#24078). Deeper, ranges are used, and doubted by 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from chains.errors import AnswerMalformed, RpcError, RpcRefused, RpcUnanswered
 from chains.evm.bloom import mask_of, may_hold
@@ -138,7 +139,7 @@ class _Reader:
         try:
             content = content_of(wire_block, logs.get(head.hash, []), self._wallets)
             receipts = await _receipts(node, head, content)
-            return content.reading(head, receipts)
+            return replace(content.reading(head, receipts), node=node.name)
         except AnswerMalformed as error:
             raise RpcUnanswered(node.name, "eth_getBlockByNumber", f"block {head.height}: {error}") from error
 

@@ -31,12 +31,15 @@ class Due:
     attempt_id: int
     token_id: int
     tx: SignedTx
+    purpose: str  #: pay, cancel or fill
     send_count: int
     age_s: float  #: since its bytes were stored
     payout_id: UUID | None
     version: int | None
     status: str | None
     wallet_id: int
+    wallet: str  #: chain and address, as a high-water mark names it
+    nonce: int | None  #: of tokens that are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +69,11 @@ async def store(connection: Connection, *, chain_id: str, signed: Sequence[Signe
 
 
 async def due(connection: Connection, *, chain_id: str, most: int) -> list[Due]:
-    """Lock attempts whose token is not spent in any block and whose next send is due, lowest nonce first.
+    """Lock attempts whose token is not spent in any block and whose next send is due, the longest due first.
 
-    The best attempt of a token is its newest. The duty to re-send belongs to the token: the
-    payout's state, review and a paused wallet do not matter.
+    The best attempt of a token is its newest; of a confirmed payout, whose block must have left the chain, it is
+    the one that had paid, also where a cancel was signed after it. The duty to re-send belongs to the token: the
+    payout's state, review and a paused wallet do not matter otherwise.
     """
     rows = await SQL["due"].rows(connection, chain_id, most)
     return [
@@ -77,12 +81,15 @@ async def due(connection: Connection, *, chain_id: str, most: int) -> list[Due]:
             attempt_id=row["attempt_id"],
             token_id=row["token_id"],
             tx=SignedTx(bytes(row["raw"]), row["tx_id"]),
+            purpose=row["purpose"],
             send_count=row["send_count"],
             age_s=row["age_s"],
             payout_id=row["payout_id"],
             version=row["version"],
             status=row["status"],
             wallet_id=row["wallet_id"],
+            wallet=row["wallet"],
+            nonce=row["nonce"],
         )
         for row in rows
     ]

@@ -1,18 +1,25 @@
 -- name: store(chain_id, token_ids, numbers, purposes, payloads, payload_hashes, raws, tx_ids, fees, valid_untils)
-INSERT INTO attempts (chain_id, token_id, number, purpose, payload, payload_hash, raw, tx_id, fees, valid_until)
-SELECT $1, s.token_id, s.number, s.purpose, s.payload, s.payload_hash, s.raw, s.tx_id, s.fees::jsonb, s.valid_until
+INSERT INTO attempts (chain_id, token_id, number, purpose, payload, payload_hash, raw, tx_id, fees, valid_until, waits_from)
+SELECT $1, s.token_id, s.number, s.purpose, s.payload, s.payload_hash, s.raw, s.tx_id, s.fees::jsonb, s.valid_until,
+       (SELECT m.head FROM chain_marks m WHERE m.chain_id = $1)
   FROM unnest($2::bigint[], $3::integer[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[], $8::text[], $9::text[], $10::bigint[])
        AS s (token_id, number, purpose, payload, payload_hash, raw, tx_id, fees, valid_until);
 
 -- name: due(chain_id, most)
-SELECT t.attempt_id, t.token_id, t.raw, t.tx_id, t.send_count,
+-- Of a token the newest bytes that are there; of a confirmed payout those that had paid it, whatever was signed after them.
+SELECT t.attempt_id, t.token_id, t.raw, t.tx_id, t.purpose, t.send_count,
        extract(epoch FROM now() - t.stored_at)::float8 AS age_s, k.payout_id, k.version, k.wallet_id,
+       (SELECT w.chain_id || ':' || w.address FROM wallets w WHERE w.wallet_id = k.wallet_id) AS wallet,
+       CASE WHEN k.kind = 'evm_nonce' THEN k.value::bigint END AS nonce,
        (SELECT v.status FROM payout_versions v WHERE v.payout_id = k.payout_id AND v.version = k.version) AS status
   FROM attempts t
   JOIN tokens k USING (token_id)
  WHERE t.chain_id = $1 AND t.raw IS NOT NULL AND t.next_send_at <= now()
    AND k.spent_tx IS NULL AND NOT k.spent_final AND k.open
-   AND NOT EXISTS (SELECT FROM attempts newer WHERE newer.token_id = t.token_id AND newer.number > t.number)
+   AND t.attempt_id = COALESCE(
+        (SELECT m.attempt_id FROM payout_versions v JOIN matches m ON m.transfer_id = v.transfer_id AND m.void_proof_id IS NULL
+          WHERE v.payout_id = k.payout_id AND v.version = k.version),
+        (SELECT b.attempt_id FROM attempts b WHERE b.token_id = k.token_id AND b.raw IS NOT NULL ORDER BY b.number DESC LIMIT 1))
  ORDER BY t.next_send_at, t.attempt_id
  LIMIT $2
    FOR UPDATE OF t SKIP LOCKED;

@@ -1,8 +1,9 @@
-"""What people do to a payout: cancel it, hold it, release it from review, close it.
+"""What people do to a payout: cancel it, replace what is signed for it, hold it, release it from review, close it.
 
 Guarantees: each act is one transaction that holds the locks of all versions of the payout, so that of two
 acts, or of an act and the binding of a token, one comes first and the other sees it. Repeating an act that
 is in effect changes nothing and tells nobody. Each change is an event with the person and the reason.
+Nothing is signed here: a cancel and a replacement of what is signed are asked for, and `workers.replace` signs.
 Killed at any line: nothing of the act is stored.
 """
 
@@ -15,7 +16,7 @@ from uuid import UUID
 import asyncpg
 
 from daemon.payouts.states import FINAL, PayoutState
-from daemon.store import ledger, proofs, versions
+from daemon.store import ledger, proofs, replacing, versions
 from daemon.store.events import step
 from daemon.store.incidents import open_finding, resolve_reviews
 from daemon.store.intake_batch import Shop
@@ -28,6 +29,8 @@ from detectors.records import Evidence, Finding, Lasts, Severity
 SQL = load(__name__)
 CANCELLED = "cancelled"  #: the failure's code
 OPERATOR = "operator"  #: the review reason of a hold
+#: Whoever asks again so soon has not heard of the replacement that he asked for.
+JUST_REPLACED_S = 10.0
 FROZEN = Rejected(
     503,
     "unavailable",
@@ -38,11 +41,10 @@ FROZEN = Rejected(
 RELEASABLE = frozenset({"near_duplicate", "maybe_already_paid", OPERATOR, "internal_error"})
 #: Marks set after signing: what is missing before the payout can go on, and how to come by it.
 MISSING = {
-    "foreign_nonce": "a stored proof that nothing signed for it can land: its token was used by a transaction that "
-    "payoutd did not sign, and only once that is final, and a person has decided, may the payout end",
-    "no_effect": "whether the payee has the money: its transaction succeeded without the intended transfer; compare "
-    "the destination's balance in that block and in the one before",
-    "reverted": "the reason for which its transaction reverted: no node could tell it; name an archive node",
+    "foreign_nonce": "a decision, once the transaction that used its token is final: resolve it as paid or not_paid",
+    "no_effect": "whether the payee has the money: its transaction succeeded without the intended transfer; resolve "
+    "it, which compares the destination's balance in that block and in the one before",
+    "reverted": "the reason for which its transaction reverted: no node could tell it; resolve it as not_paid",
     "reorged": "its transaction in a block that is final for proofs: the same bytes are sent again, and the mark then "
     "goes by itself",
     "unknown_outcome": "the outcome at the rail: until it is known the payment may exist",
@@ -66,6 +68,7 @@ class Acted:
 
     payout: dict[str, Any]
     changed: bool
+    source: str | None = None  #: the status that it came from, where the act ended it
 
 
 Outcome: TypeAlias = "Acted | Rejected"
@@ -93,14 +96,17 @@ def impossible(detail: str) -> Rejected:
 
 
 async def cancel(connection: Connection, act: Act, shop: Shop) -> Outcome:
-    """End a payout that nothing was signed for: proof, failed and released together."""
+    """End a payout that nothing was signed for: proof, failed and released together. Else ask for its cancel.
+
+    The asking is for good, and no end: what was signed may land before the cancel does.
+    """
     now = await newest(connection, act.payout_id)
     key = Key(act.payout_id, now["version"])
     match PayoutState(now["status"]):
         case PayoutState.CREATED:
             if now["frozen"] is not None:
                 return FROZEN
-            await _end_unsigned(connection, key, act, shop)
+            await end_unsigned(connection, key, act, shop, code=CANCELLED)
             return Acted(await shown(connection, act.payout_id, shop), changed=True)
         case PayoutState.FAILED:
             if now["failure_code"] != CANCELLED:
@@ -109,24 +115,62 @@ async def cancel(connection: Connection, act: Act, shop: Shop) -> Outcome:
         case PayoutState.CONFIRMED:
             return impossible("it is confirmed: what was paid cannot be cancelled")
         case PayoutState.SIGNED | PayoutState.BROADCAST:
-            return impossible(
-                f"it is {now['status']}: something was signed for it and may land; "
-                "cancelling after signing is not in this version yet"
-            )
+            return await _ask_cancel(connection, key, now, act, shop)
 
 
-async def _end_unsigned(connection: Connection, key: Key, act: Act, shop: Shop) -> None:
-    """The version is created and locked: no token was bound, and none can be bound any more."""
-    evidence = [{"what": f"cancelled by {act.by} before any token was bound", "reason": act.reason}]
+async def _ask_cancel(connection: Connection, key: Key, now: asyncpg.Record, act: Act, shop: Shop) -> Outcome:
+    """Something is signed: from now on its token is to be used up by a transaction that pays nobody."""
+    if now["goal"] == "cancel":
+        return Acted(await shown(connection, act.payout_id, shop), changed=False)
+    if now["frozen"] is not None:
+        return FROZEN
+    held = await replacing.held(connection, key)
+    if held is None or not held.ours:
+        return impossible("what may pay it was not signed here, so nothing here can cancel it")
+    asked = await replacing.ask_cancel(connection, key)
+    assert asked, "the version's row is locked, and it was signed"
+    event = step(key, "operator.cancel_requested", actor=act.by, reason=act.reason)
+    await shop.desk.outbox.emit(connection, event)
+    return Acted(await shown(connection, act.payout_id, shop), changed=True)
+
+
+async def replace(connection: Connection, act: Act, shop: Shop) -> Outcome:
+    """Ask for one more attempt under its token at a higher fee: of the payment, or of a signed cancel."""
+    now = await newest(connection, act.payout_id)
+    key = Key(act.payout_id, now["version"])
+    held = await replacing.held(connection, key)
+    if held is None or not held.ours:
+        return impossible(f"version {key.version} is {now['status']}, and nothing of it that was signed may still land")
+    if held.spent_tx is not None:
+        return impossible(
+            f"its nonce {held.value} is used by {held.spent_tx}, which is in a block: nothing is left to replace"
+        )
+    if now["status"] == PayoutState.CONFIRMED.value and now["goal"] == "cancel":
+        return impossible("it is confirmed, and a cancel was asked before: what paid it is sent again as it is")
+    if now["frozen"] is not None:
+        return FROZEN
+    cancel_is_due = now["goal"] == "cancel" and held.purpose == "pay"
+    if held.wanted or cancel_is_due or (held.number > 1 and held.age_s < JUST_REPLACED_S):
+        return Acted(await shown(connection, act.payout_id, shop), changed=False)
+    await replacing.ask_replacement(connection, held)
+    event = step(key, "operator.replacement_requested", actor=act.by, reason=act.reason)
+    await shop.desk.outbox.emit(connection, event)
+    return Acted(await shown(connection, act.payout_id, shop), changed=True)
+
+
+async def end_unsigned(connection: Connection, key: Key, act: Act, shop: Shop, *, code: str) -> None:
+    """End a version that is created and locked: no token was bound, and none can be bound any more.
+
+    `code` is the failure's, and the word for what was done: cancelled, rejected.
+    """
+    evidence = [{"what": f"{code} by {act.by} before any token was bound", "reason": act.reason}]
     proof_id = await proofs.write(connection, key, shows="dead", kind="never_bound", evidence=evidence)
-    moved = await versions.fail(
-        connection, key, PayoutState.CREATED, proof_id=proof_id, code=CANCELLED, detail=act.reason
-    )
+    moved = await versions.fail(connection, key, PayoutState.CREATED, proof_id=proof_id, code=code, detail=act.reason)
     assert moved, "the version's row is locked, and it was created"
     await versions.unmark(connection, key)
-    await _end_reviews(connection, key, act, shop, note="the payout was cancelled before anything was signed")
+    await _end_reviews(connection, key, act, shop, note=f"the payout was {code} before anything was signed")
     await ledger.release(connection, key, proof_id=proof_id)
-    await shop.desk.outbox.emit(connection, step(key, "payout.failed", actor=act.by, reason=act.reason, code=CANCELLED))
+    await shop.desk.outbox.emit(connection, step(key, "payout.failed", actor=act.by, reason=act.reason, code=code))
 
 
 async def hold(connection: Connection, act: Act, shop: Shop) -> Outcome:
@@ -141,21 +185,29 @@ async def hold(connection: Connection, act: Act, shop: Shop) -> Outcome:
     if changed:
         event = step(key, "payout.review", actor=act.by, reason=act.reason, review=OPERATOR)
         await shop.desk.outbox.emit(connection, event)
-        await open_finding(connection, _held(key, act), desk=shop.desk, chain_id=None)
+        held = _held(key, act, before=await _holds(connection, key))
+        await open_finding(connection, held, desk=shop.desk, chain_id=None)
     return Acted(await shown(connection, act.payout_id, shop), changed=changed)
 
 
-def _held(key: Key, act: Act) -> Finding:
-    """The incident of a hold. Its subject is not that of other reviews: a later one must still be told."""
-    subject = f"{key.payout_id}:{key.version}"
+async def _holds(connection: Connection, key: Key) -> int:
+    """How often this version was held before, as its incidents tell. Its row is locked."""
+    row = await SQL["holds"].one(connection, f"{key.payout_id}:{key.version}:{OPERATOR}")
+    assert row is not None, "an aggregate gives one row"
+    return int(row["holds"])
+
+
+def _held(key: Key, act: Act, *, before: int) -> Finding:
+    """The incident of a hold. Its subject is its own: other reviews, and a second hold, must be told all the same."""
+    subject = f"{key.payout_id}:{key.version}:{OPERATOR}" + (f":{before + 1}" if before else "")
     return Finding(
         kind="review",
-        subject=f"{subject}:{OPERATOR}",
+        subject=subject,
         lasts=Lasts.EVENT,
         severity=Severity.ERROR,
         title=f"payout {key.payout_id} is held by {act.by}",
         evidence=(Evidence("review", None, f"{OPERATOR}: {act.reason}"),),
-        cause=f"payout:{subject}:{OPERATOR}",
+        cause=f"payout:{subject}",
         payout_ids=(str(key.payout_id),),
     )
 
@@ -173,7 +225,9 @@ async def release_review(connection: Connection, act: Act, shop: Shop) -> Outcom
     # A hold may come after signing, and then has kept nothing from being signed: it may go at any time.
     if review not in RELEASABLE or (now["bound"] and review != OPERATOR):
         return Rejected(
-            409, "not_proved", f"it is in review because of {review}, and a token is bound: only a proof can end that"
+            409,
+            "not_proved",
+            f"it is in review because of {review}, and a token is bound: only a proof ends that; resolve or cancel it",
         )
     key = Key(act.payout_id, now["version"])
     released = await SQL["release_review"].run(connection, key.payout_id, key.version, review)

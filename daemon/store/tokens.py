@@ -66,8 +66,10 @@ async def note_in_flight(connection: Connection, *, wallet_id: int, in_flight: i
     await SQL["note_in_flight"].run(connection, wallet_id, in_flight)
 
 
-async def record_use(connection: Connection, *, wallet_id: int, kind: str, use: TokenUse) -> asyncpg.Record | None:
-    """Note that a block spends this token; a value that we never bound becomes a row of its own.
+async def record_use(
+    connection: Connection, *, wallet_id: int, kind: str, use: TokenUse, node: str | None
+) -> asyncpg.Record | None:
+    """Note that a block spends this token, by `node`'s reading; a value that we never bound becomes a row of its own.
 
     Gives the token after the note (token_id, payout_id, version, spent_by, fresh), or None when it
     was final before. `fresh` says that this use was not known.
@@ -83,6 +85,7 @@ async def record_use(connection: Connection, *, wallet_id: int, kind: str, use: 
         use.succeeded,
         use.fee,
         use.block_at,
+        node,
     )
     if known is not None:
         return known
@@ -97,6 +100,7 @@ async def record_use(connection: Connection, *, wallet_id: int, kind: str, use: 
         use.succeeded,
         use.fee,
         use.block_at,
+        node,
     )
 
 
@@ -105,9 +109,12 @@ async def unspend_above(connection: Connection, *, chain_id: str, fork: int) -> 
     return await SQL["unspend_above"].run(connection, chain_id, fork)
 
 
-async def finalise(connection: Connection, *, wallet_ids: Sequence[int], height: int) -> int:
-    """Uses of these wallets up to `height` are final for a proof of death. How many became so."""
-    return await SQL["finalise"].run(connection, list(wallet_ids), height)
+async def finalise(connection: Connection, *, wallet_ids: Sequence[int], height: int, node: str | None) -> list[int]:
+    """Uses of these wallets up to `height` are final for a proof of death: `node` has read them a second time.
+
+    The tokens of which they became so.
+    """
+    return [row["token_id"] for row in await SQL["finalise"].rows(connection, list(wallet_ids), height, node)]
 
 
 async def used_in_range(

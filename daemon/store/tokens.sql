@@ -5,7 +5,7 @@ SELECT wallet_id FROM wallets WHERE wallet_id = $1 FOR UPDATE;
 SELECT w.paused, (SELECT frozen_because()) AS frozen, w.retired, w.next_nonce,
        (SELECT count(*) FROM tokens k WHERE k.wallet_id = w.wallet_id AND k.spent_tx IS NULL AND k.open)::integer AS in_flight,
        (SELECT min(c.read_to) FROM coverage c WHERE c.wallet_id = w.wallet_id) AS read_to,
-       (EXISTS (SELECT FROM transfers t WHERE t.wallet_id = w.wallet_id AND t.canonical AND t.result = 'pending')
+       (EXISTS (SELECT FROM transfers t WHERE t.wallet_id = w.wallet_id AND t.canonical AND t.result = 'pending' AND NOT displaces(t))
         OR EXISTS (SELECT FROM incidents i WHERE i.wallet_id = w.wallet_id AND i.state <> 'resolved'
                     AND i.kind IN ('orphan_transfer', 'duplicate_transfer', 'transfer_mismatch', 'foreign_nonce', 'late_success'))
        ) AS unexplained
@@ -32,11 +32,12 @@ RETURNING token_id, value;
 -- name: note_in_flight(wallet_id, in_flight)
 UPDATE wallets SET max_in_flight_ever = $2 WHERE wallet_id = $1 AND max_in_flight_ever < $2;
 
--- name: use_known(wallet_id, kind, value, tx_id, block, block_hash, ok, fee, at)
--- A spent token is not re-sent until a reorg gives it back.
+-- name: use_known(wallet_id, kind, value, tx_id, block, block_hash, ok, fee, at, node)
+-- A spent token is not re-sent until a reorg gives it back. The first reading's node stays when the second says the same.
 WITH used AS (
     UPDATE tokens k
        SET spent_tx = $4, spent_block = $5, spent_block_hash = $6, spent_ok = $7, spent_fee = $8, spent_at = $9,
+           spent_node = CASE WHEN (k.spent_tx, k.spent_block_hash) = ($4, $6) THEN COALESCE(k.spent_node, $10) ELSE $10 END,
            spent_by = CASE WHEN EXISTS (SELECT FROM attempts t WHERE t.token_id = k.token_id AND t.tx_id = $4)
                            THEN 'ours' ELSE 'foreign' END
       FROM tokens old
@@ -47,9 +48,10 @@ WITH used AS (
 )
 SELECT * FROM used;
 
--- name: use_unknown(wallet_id, kind, value, tx_id, block, block_hash, ok, fee, at)
-INSERT INTO tokens (wallet_id, kind, value, spent_tx, spent_block, spent_block_hash, spent_ok, spent_fee, spent_at, spent_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'foreign')
+-- name: use_unknown(wallet_id, kind, value, tx_id, block, block_hash, ok, fee, at, node)
+INSERT INTO tokens (wallet_id, kind, value, spent_tx, spent_block, spent_block_hash, spent_ok, spent_fee, spent_at,
+                    spent_node, spent_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'foreign')
 ON CONFLICT (wallet_id, kind, value) WHERE kind <> 'outside' DO NOTHING
 RETURNING token_id, payout_id, version, spent_by, true AS fresh;
 
@@ -57,15 +59,17 @@ RETURNING token_id, payout_id, version, spent_by, true AS fresh;
 WITH back AS (
     UPDATE tokens k
        SET spent_tx = NULL, spent_block = NULL, spent_block_hash = NULL, spent_ok = NULL, spent_fee = NULL,
-           spent_at = NULL, spent_by = NULL
+           spent_at = NULL, spent_by = NULL, spent_node = NULL
       FROM wallets w
      WHERE w.wallet_id = k.wallet_id AND w.chain_id = $1 AND k.spent_block > $2 AND NOT k.spent_final
     RETURNING k.token_id
 )
 UPDATE attempts t SET next_send_at = now() FROM back WHERE t.token_id = back.token_id AND t.raw IS NOT NULL;
 
--- name: finalise(wallet_ids, height)
-UPDATE tokens SET spent_final = true WHERE wallet_id = ANY ($1::bigint[]) AND spent_block <= $2 AND NOT spent_final;
+-- name: finalise(wallet_ids, height, node)
+UPDATE tokens SET spent_final = true, final_node = $3
+ WHERE wallet_id = ANY ($1::bigint[]) AND spent_block <= $2 AND NOT spent_final
+RETURNING token_id;
 
 -- name: used_in_range(wallet_ids, first, last)
 SELECT wallet_id, value, spent_tx FROM tokens

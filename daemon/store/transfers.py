@@ -32,9 +32,15 @@ class Pending:
 
 
 async def record(
-    connection: Connection, *, chain_id: str, wallet_ids: dict[str, int], transfers: Sequence[Transfer], grace_s: float
+    connection: Connection,
+    *,
+    chain_id: str,
+    wallet_ids: dict[str, int],
+    transfers: Sequence[Transfer],
+    grace_s: float,
+    node: str | None,
 ) -> list[Transfer]:
-    """Record these transfers; one seen before keeps its row and takes the new block.
+    """Record these transfers, by `node`'s reading; one seen before keeps its row and takes the new block.
 
     Gives those that cannot be recorded: their transaction was mined again and moved something else at
     the same position, which only an incident can say. `grace_s` is how long an unmatched transfer of a
@@ -58,6 +64,7 @@ async def record(
         [t.block_at for t in transfers],
         [uuid4() for _ in transfers],
         grace_s,
+        node,
     )
     recorded = {(row["tx_id"], row["position"]) for row in rows}
     return [t for t in transfers if (t.tx_id, t.position) not in recorded]
@@ -69,14 +76,20 @@ async def unmark_above(connection: Connection, *, chain_id: str, fork: int) -> l
 
 
 async def mark_final(
-    connection: Connection, *, chain_id: str, wallet_ids: Sequence[int], paid: int, proven: int
+    connection: Connection, *, chain_id: str, wallet_ids: Sequence[int], paid: int, proven: int, node: str | None = None
 ) -> int:
-    """Transfers of these wallets up to `paid` are final as payments; up to `proven`, for proofs of death too."""
-    return await SQL["mark_final"].run(connection, chain_id, list(wallet_ids), paid, proven)
+    """Transfers of these wallets up to `paid` are final as payments; up to `proven`, for proofs of death too.
+
+    The latter were read a second time, by `node`.
+    """
+    return await SQL["mark_final"].run(connection, chain_id, list(wallet_ids), paid, proven, node)
 
 
 async def pending(connection: Connection, *, chain_id: str, most: int) -> list[Pending]:
-    """Canonical transfers that are due and not explained, oldest first; their rows are locked."""
+    """Canonical transfers that are due and not explained, oldest first; their rows are locked.
+
+    Not those that pay under a token what a transfer had paid which has left the chain: `endings.displacing`.
+    """
     rows = await SQL["pending"].rows(connection, chain_id, most)
     return [_pending(row) for row in rows]
 
@@ -162,7 +175,10 @@ def _pending(row: asyncpg.Record) -> Pending:
         wallet_id=row["wallet_id"],
         wallet_signs=row["wallet_signs"],
         asset_id=row["asset_id"],
-        ours=intent_of(_IntentColumns(row)) if row["intent_payout_id"] is not None else None,
+        # A cancel pays nobody: what moved in its transaction all the same is explained by no payout.
+        ours=intent_of(_IntentColumns(row))
+        if row["intent_payout_id"] is not None and row["purpose"] == "pay"
+        else None,
         attempt_id=row["attempt_id"],
         status=row["intent_status"],
     )

@@ -1,9 +1,9 @@
--- name: record(chain_id, wallet_ids, tx_ids, positions, contracts, destinations, amounts, tx_senders, senders, blocks, block_hashes, block_times, ids, grace_s)
+-- name: record(chain_id, wallet_ids, tx_ids, positions, contracts, destinations, amounts, tx_senders, senders, blocks, block_hashes, block_times, ids, grace_s, node)
 INSERT INTO transfers (chain_id, wallet_id, tx_id, position, asset_id, contract, destination, amount, tx_sender, sender,
-                       block, block_hash, block_time, id, due_at)
+                       block, block_hash, block_time, id, due_at, node)
 SELECT $1, t.wallet_id, t.tx_id, t.position, a.asset_id, t.contract, t.destination, t.amount, t.tx_sender, t.sender,
        t.block, t.block_hash, t.block_time, t.id,
-       CASE WHEN w.signs THEN now() ELSE now() + make_interval(secs => $14) END
+       CASE WHEN w.signs THEN now() ELSE now() + make_interval(secs => $14) END, $15
   FROM unnest($2::bigint[], $3::text[], $4::integer[], $5::text[], $6::text[], $7::numeric[], $8::text[], $9::text[],
               $10::bigint[], $11::text[], $12::timestamptz[], $13::uuid[])
        AS t (wallet_id, tx_id, position, contract, destination, amount, tx_sender, sender, block, block_hash, block_time, id)
@@ -11,16 +11,18 @@ SELECT $1, t.wallet_id, t.tx_id, t.position, a.asset_id, t.contract, t.destinati
   LEFT JOIN assets a ON a.chain_id = $1 AND a.contract = t.contract
  ORDER BY t.tx_id, t.position
 ON CONFLICT (chain_id, tx_id, position) DO UPDATE
-   SET block = EXCLUDED.block, block_hash = EXCLUDED.block_hash, block_time = EXCLUDED.block_time, canonical = true
+   SET block = EXCLUDED.block, block_hash = EXCLUDED.block_hash, block_time = EXCLUDED.block_time, canonical = true,
+       node = CASE WHEN transfers.block_hash = EXCLUDED.block_hash THEN COALESCE(transfers.node, EXCLUDED.node) ELSE EXCLUDED.node END
  WHERE (transfers.contract, transfers.destination, transfers.amount) = (EXCLUDED.contract, EXCLUDED.destination, EXCLUDED.amount)
 RETURNING tx_id, position;
 
 -- name: unmark_above(chain_id, fork)
 UPDATE transfers SET canonical = false WHERE chain_id = $1 AND block > $2 AND canonical RETURNING transfer_id, result;
 
--- name: mark_final(chain_id, wallet_ids, paid, proven)
+-- name: mark_final(chain_id, wallet_ids, paid, proven, node)
 -- What is final for a proof is final for a payment, so that only the unsettled ones need be looked at.
-UPDATE transfers SET final = final OR block <= $3, dead_final = dead_final OR block <= $4
+UPDATE transfers SET final = final OR block <= $3, dead_final = dead_final OR block <= $4,
+       final_node = CASE WHEN block <= $4 THEN $5 ELSE final_node END
  WHERE chain_id = $1 AND wallet_id = ANY ($2::bigint[]) AND canonical AND NOT dead_final AND (NOT final AND block <= $3 OR block <= $4);
 
 -- name: pending(chain_id, most)
@@ -46,13 +48,14 @@ SELECT t.transfer_id, t.wallet_id, t.asset_id, t.tx_id, t.position, t.sender, t.
                   p.payout_id
          LIMIT 1) o ON true
  WHERE t.chain_id = $1 AND t.canonical AND t.result = 'pending' AND (t.due_at <= now() OR o.attempt_id IS NOT NULL)
+   AND NOT displaces(t)
  ORDER BY t.due_at > now(), t.transfer_id
  LIMIT $2
    FOR UPDATE OF t SKIP LOCKED;
 
 -- name: postpone_first(chain_id, seconds)
 UPDATE transfers SET due_at = now() + make_interval(secs => $2)
- WHERE transfer_id = (SELECT t.transfer_id FROM transfers t WHERE t.chain_id = $1 AND t.canonical AND t.result = 'pending'
+ WHERE transfer_id = (SELECT t.transfer_id FROM transfers t WHERE t.chain_id = $1 AND t.canonical AND t.result = 'pending' AND NOT displaces(t)
                        ORDER BY t.due_at > now(), t.transfer_id LIMIT 1);
 
 -- name: paid_already(payout_id, besides)

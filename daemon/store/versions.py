@@ -32,10 +32,12 @@ class Candidate:
     key: Key
     account: str
     asset_id: int
+    unit_id: int
     contract: str
     destination: str
     amount: int
     created_at: datetime
+    kind: str = "payout"
 
 
 async def candidates(connection: Connection, *, wallet_id: int, chain_id: str, most: int) -> list[Candidate]:
@@ -105,10 +107,15 @@ async def unmark(connection: Connection, key: Key) -> None:
     await SQL["unmark"].run(connection, key.payout_id, key.version)
 
 
-async def standing_still(connection: Connection, *, limits_s: dict[str, float], most: int) -> list[asyncpg.Record]:
-    """Open versions that took no step for longer than the limit of their state, oldest first."""
+async def standing_still(
+    connection: Connection, *, limits_s: dict[str, float], window_s: float = 0.0, most: int
+) -> list[asyncpg.Record]:
+    """Open versions that took no step for longer than the limit of their state, oldest first.
+
+    One that waits for a limit counts only after `window_s`: longer, and it is too large for it, or always overtaken.
+    """
     return await SQL["standing_still"].rows(
-        connection, limits_s["created"], limits_s["signed"], limits_s["broadcast"], most
+        connection, limits_s["created"], limits_s["signed"], limits_s["broadcast"], window_s, most
     )
 
 
@@ -152,8 +159,10 @@ def _candidate(row: asyncpg.Record) -> Candidate:
         key=Key(row["payout_id"], row["version"]),
         account=row["account"],
         asset_id=row["asset_id"],
+        unit_id=row["unit_id"],
         contract=row["contract"],
         destination=row["destination"],
         amount=int(row["amount"]),
         created_at=row["created_at"],
+        kind=row["kind"],
     )

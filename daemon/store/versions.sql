@@ -1,5 +1,5 @@
 -- name: candidates(wallet_id, chain_id, most)
-SELECT v.payout_id, v.version, p.account, p.asset_id, a.contract, p.destination, p.amount, v.created_at
+SELECT v.payout_id, v.version, p.account, p.asset_id, a.unit_id, a.contract, p.destination, p.amount, v.created_at, p.kind
   FROM payout_versions v
   JOIN payouts p USING (payout_id)
   JOIN assets a USING (asset_id)
@@ -7,11 +7,12 @@ SELECT v.payout_id, v.version, p.account, p.asset_id, a.contract, p.destination,
    AND (NOT v.needs_approval OR v.approved_by IS NOT NULL)
    AND v.next_try_at <= now()
    AND a.chain_id = $2 AND (p.wallet_id IS NULL OR p.wallet_id = $1)
+   AND NOT (p.kind = 'sweep' AND p.destination = (SELECT w.address FROM wallets w WHERE w.wallet_id = $1))
  ORDER BY v.next_try_at, v.payout_id
  LIMIT $3;
 
 -- name: claim(wallet_id, payout_ids, versions)
-SELECT v.payout_id, v.version, p.account, p.asset_id, a.contract, p.destination, p.amount, v.created_at
+SELECT v.payout_id, v.version, p.account, p.asset_id, a.unit_id, a.contract, p.destination, p.amount, v.created_at, p.kind
   FROM unnest($2::uuid[], $3::integer[]) AS k (payout_id, version)
   JOIN payout_versions v USING (payout_id, version)
   JOIN payouts p USING (payout_id)
@@ -19,7 +20,7 @@ SELECT v.payout_id, v.version, p.account, p.asset_id, a.contract, p.destination,
   JOIN wallets w ON w.wallet_id = $1 AND w.chain_id = a.chain_id
  WHERE v.status = 'created' AND v.review IS NULL AND v.goal = 'pay' AND v.rejected_by IS NULL
    AND (NOT v.needs_approval OR v.approved_by IS NOT NULL)
-   AND (p.wallet_id IS NULL OR p.wallet_id = $1)
+   AND (p.wallet_id IS NULL OR p.wallet_id = $1) AND NOT (p.kind = 'sweep' AND p.destination = w.address)
  ORDER BY v.payout_id
    FOR UPDATE OF v SKIP LOCKED;
 
@@ -71,7 +72,7 @@ UPDATE payout_versions SET review = NULL, review_since = NULL, review_detail = N
 UPDATE payout_versions SET review = NULL, review_since = NULL, review_detail = NULL
  WHERE payout_id = $1 AND version = $2 AND status = 'failed' AND review IS NOT NULL;
 
--- name: standing_still(created_s, signed_s, broadcast_s, most)
+-- name: standing_still(created_s, signed_s, broadcast_s, window_s, most)
 SELECT p.payout_id, v.version, p.account, a.chain_id, a.contract, p.destination, p.amount, v.status, v.created_at,
        v.updated_at, v.confirmed_at, v.reversed_at, p.expected_repeat_of, v.waits_for, v.review,
        w.address AS wallet_address, now() AS now
@@ -81,9 +82,10 @@ SELECT p.payout_id, v.version, p.account, a.chain_id, a.contract, p.destination,
   LEFT JOIN LATERAL (SELECT k.wallet_id FROM tokens k WHERE k.payout_id = v.payout_id AND k.version = v.version
                       ORDER BY k.token_id DESC LIMIT 1) k ON true
   LEFT JOIN wallets w ON w.wallet_id = k.wallet_id
- WHERE v.review IS NULL
+ WHERE v.review IS NULL AND NOT (v.needs_approval AND v.approved_by IS NULL AND v.status = 'created')
    AND (v.status = 'created'   AND v.updated_at < now() - make_interval(secs => $1)
+        AND (v.waits_for IS DISTINCT FROM 'limit' OR v.updated_at < now() - make_interval(secs => $4))
      OR v.status = 'signed'    AND v.updated_at < now() - make_interval(secs => $2)
      OR v.status = 'broadcast' AND v.updated_at < now() - make_interval(secs => $3))
  ORDER BY v.updated_at
- LIMIT $4;
+ LIMIT $5;

@@ -2,23 +2,29 @@
 
 Guarantees: `confirmed` only with the intended transfer, final and on the canonical chain, funds settled
 in the same transaction; `failed` only with a proof written in the same transaction that closes the token
-and releases the funds. Everything it cannot prove goes to review. It reads the database; the chain is
-asked only why a transaction reverted. Killed at any line: the step is found again.
+and releases the funds. Of several attempts under a token whichever has landed counts, and the payout says
+which. Everything it cannot prove goes to review. One that the schema refuses is marked and put off, and
+keeps no other from ending. It reads the database; the chain is asked only why a transaction reverted.
+Killed at any line: the step is found again.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 import structlog
 
 from chains.errors import RailUnavailable
-from daemon.payouts.states import PayoutState
-from daemon.store import endings, events, incidents, ledger, proofs, tokens, transfers, versions, wallets
-from daemon.store.endings import Paid, Spent
+from chains.types import Transfer
+from daemon.store import endings, events, incidents, transfers, wallets
+from daemon.store.endings import Displacing, Ending, Paid, Spent
 from daemon.store.errors import Refused
 from daemon.store.queries import Connection
+from daemon.store.versions import Key
 from daemon.workers.context import Chain, Context
+from daemon.workers.rows import PutOff, each
 from detectors import registry
-from detectors.records import Evidence, Finding, LandedFacts, Lasts, Severity
+from detectors.records import Evidence, Finding, Intent, LandedFacts, Lasts, Severity
 
 log = structlog.get_logger()
 BATCH = 50
@@ -35,53 +41,84 @@ class Confirm:
         self.name = f"confirm:{chain.name}"
         self._context = context
         self._chain = chain
+        self._put_off = PutOff(context.clock)
 
     async def round(self) -> bool:
         """End what may end; whether a full batch was found."""
-        confirmed = await self._context.db.run(self._confirm)
+        confirmed = await self._confirm_all()
         for paid in confirmed:
             metrics, chain = self._context.metrics, self._chain.name
             metrics.add("payout_transitions_total", chain=chain, source=paid.status, target="confirmed")
             metrics.observe("payout_stage_seconds", paid.seconds, chain=chain, stage="total")
             metrics.observe("payout_stage_seconds", paid.since_step, chain=chain, stage="confirm")
             log.info("payout.confirmed", payout_id=str(paid.key.payout_id))
-        await self._context.db.run(self._displaced)
+        await self._tell_displaced()
+        displacing = await self._context.db.run(self._displacing)
+        await each(displacing, self._displace, mark=lambda one, error: self._poison(one.key, error))
         spent = await self._context.db.run(self._spent)
-        for one in spent:
-            try:
-                await self._decide(one)
-            except Refused as refused:
-                # One that the schema will not end must not keep the others from ending.
-                log.warning("payout.not_ended", payout_id=str(one.key.payout_id), detail=str(refused))
-                await self._review(one, "internal_error", str(refused))
-        if confirmed or spent:
+        await each(spent, self._decide, mark=lambda one, error: self._poison(one.key, error))
+        if confirmed or displacing or spent:
             self._context.bells.ring("notify")
-        return len(confirmed) == BATCH or len(spent) == BATCH
+        return BATCH in (len(confirmed), len(displacing), len(spent))
 
-    async def _confirm(self, connection: Connection) -> list[Paid]:
-        """Confirm and settle, in one transaction. Those that this call confirmed."""
+    async def _confirm_all(self) -> list[Paid]:
+        """Confirm and settle those that may be, together, or each alone where the schema refuses them together."""
+        try:
+            return await self._context.db.run(self._confirm)
+        except Refused as refused:
+            log.warning("payouts.not_confirmed_together", chain=self._chain.name, detail=str(refused))
         done: list[Paid] = []
-        for paid in await endings.paid(connection, chain_id=self._chain.chain_id, most=BATCH):
-            if not await versions.confirm(connection, paid.key, transfer_id=paid.transfer_id):
-                self._context.metrics.add("fence_rejections_total")
-                continue
-            await ledger.settle(connection, paid.key, transfer_id=paid.transfer_id)
-            await self._context.desk.outbox.emit(connection, events.step(paid.key, "payout.confirmed"))
-            done.append(paid)
+
+        async def alone(one: Paid) -> None:
+            done.extend(await self._context.db.run(partial(self._confirm, only=one)))
+
+        found = await self._context.db.run(self._paid)
+        await each(found, alone, mark=lambda one, error: self._poison(one.key, error))
         return done
 
+    async def _paid(self, connection: Connection) -> list[Paid]:
+        besides = self._put_off.rows
+        return await endings.paid(connection, chain_id=self._chain.chain_id, most=BATCH, besides=besides)
+
+    async def _confirm(self, connection: Connection, only: Paid | None = None) -> list[Paid]:
+        """Confirm and settle, in one transaction. Those that this call confirmed."""
+        if only is None:
+            found = await self._paid(connection)
+        else:
+            chain_id, payout_id = self._chain.chain_id, only.key.payout_id
+            found = await endings.paid(connection, chain_id=chain_id, most=1, payout_id=payout_id)
+        done: list[Paid] = []
+        for paid in found:
+            if await endings.confirm(connection, paid, desk=self._context.desk):
+                done.append(paid)
+            else:
+                self._context.metrics.add("fence_rejections_total")
+        return done
+
+    async def _displacing(self, connection: Connection) -> list[Displacing]:
+        besides = self._put_off.rows
+        return await endings.displacing(connection, chain_id=self._chain.chain_id, most=BATCH, besides=besides)
+
+    async def _displace(self, one: Displacing) -> None:
+        """Another attempt of the token has paid for good: the payout says so, and nothing is booked twice."""
+        if await self._context.db.run(partial(endings.displace, one=one, desk=self._context.desk)):
+            self._context.metrics.add("transfers_observed_total", chain=self._chain.name, result="matched")
+            log.info("payout.paid_by_another_attempt", payout_id=str(one.key.payout_id), tx=one.tx_id)
+
     async def _spent(self, connection: Connection) -> list[Spent]:
-        return await endings.spent(connection, chain_id=self._chain.chain_id, most=BATCH)
+        besides = self._put_off.rows
+        return await endings.spent(connection, chain_id=self._chain.chain_id, most=BATCH, besides=besides)
 
     async def _decide(self, one: Spent) -> None:
         """The token is spent for good and nothing paid: say why, with proof, or ask a person."""
         if not one.ours:
             detail = f"its token {one.value} was used for good by {one.tx_id}, which payoutd did not sign"
-            await self._review(one, "foreign_nonce", detail)
+            await self._review(one.key, "foreign_nonce", detail)
+        elif one.purpose == "cancel":
+            # Whether it succeeded does not matter: it pays nobody, and nothing else can use this token.
+            await self._dead(one, Ending("nonce_spent_by_other", "cancelled", f"its cancel {one.tx_id} is final"))
         elif not one.succeeded:
             await self._reverted(one)
-        elif one.purpose == "cancel":
-            await self._dead(one, kind="nonce_spent_by_other", code="cancelled", detail="its cancel is final")
         else:
             await self._context.db.run(lambda connection: self._no_effect(connection, one))
 
@@ -93,47 +130,19 @@ class Confirm:
             log.warning("confirm.no_node_for_reason", tx=one.tx_id, detail=str(error))
             return
         if reason is None:
-            await self._review(one, "reverted", f"{one.tx_id} reverted in block {one.block} and no node says why")
+            detail = f"{one.tx_id} reverted in block {one.block} and no node says why"
+            await self._review(one.key, "reverted", detail)
             return
-        await self._dead(one, kind="reverted_final", code="reverted", detail=reason)
+        await self._dead(one, Ending("reverted_final", "reverted", reason))
 
-    async def _dead(self, one: Spent, *, kind: str, code: str, detail: str) -> None:
+    async def _dead(self, one: Spent, ending: Ending) -> None:
         """Proof, token closed, failed and released: one transaction."""
-        moved = await self._context.db.run(lambda connection: self._fail(connection, one, kind, code, detail))
-        if moved:
-            self._context.metrics.add(
-                "payout_transitions_total", chain=self._chain.name, source=one.status, target="failed"
-            )
-            log.info("payout.failed", payout_id=str(one.key.payout_id), code=code)
-
-    async def _fail(self, connection: Connection, one: Spent, kind: str, code: str, detail: str) -> bool:
-        state = await versions.lock(connection, one.key)
-        if state is None or state["status"] not in ("signed", "broadcast"):
+        source = await self._context.db.run(partial(endings.fail, one=one, ending=ending, desk=self._context.desk))
+        if source is None:
             self._context.metrics.add("fence_rejections_total")
-            return False
-        evidence = [
-            {
-                "what": f"token {one.value} is spent by {one.tx_id} in a block final for proofs, read twice",
-                "tx": one.tx_id,
-                "block": one.block,
-                "hash": one.block_hash,
-                "detail": detail,
-            }
-        ]
-        proof_id = await proofs.write(connection, one.key, shows="dead", kind=kind, evidence=evidence)
-        if not await tokens.close(connection, token_id=one.token_id, proof_id=proof_id):
-            raise AssertionError(f"token {one.token_id} of an open version was closed already")
-        if await transfers.has_match(connection, payout_id=one.key.payout_id, version=one.key.version):
-            # Its transfer was seen once and has left the chain for good.
-            gone = await proofs.write(connection, one.key, shows="displaced", kind="displaced", evidence=evidence)
-            await transfers.void_match(connection, payout_id=one.key.payout_id, version=one.key.version, proof_id=gone)
-        source = PayoutState(state["status"])
-        await versions.fail(connection, one.key, source, proof_id=proof_id, code=code, detail=detail)
-        await ledger.release(connection, one.key, proof_id=proof_id)
-        await self._context.desk.outbox.emit(
-            connection, events.step(one.key, "payout.failed", reason=detail, code=code, tx_id=one.tx_id)
-        )
-        return True
+            return
+        self._context.metrics.add("payout_transitions_total", chain=self._chain.name, source=source, target="failed")
+        log.info("payout.failed", payout_id=str(one.key.payout_id), code=ending.code)
 
     async def _no_effect(self, connection: Connection, one: Spent) -> None:
         """It succeeded in a final block and the intended transfer is not there: a person must look."""
@@ -144,10 +153,34 @@ class Confirm:
         detail = f"{one.tx_id} succeeded in final block {one.block} without the intended transfer"
         await events.to_review(connection, one.key, reason="no_effect", detail=detail, desk=self._context.desk)
 
-    async def _displaced(self, connection: Connection) -> None:
+    async def _tell_displaced(self) -> None:
+        """Tell of confirmed payouts that left the chain or came back; each alone where one of them is refused."""
+        try:
+            await self._context.db.run(self._displaced)
+        except Refused as refused:
+            log.warning("payouts.not_told_together", chain=self._chain.name, detail=str(refused))
+        else:
+            return
+        besides = self._put_off.rows
+        gone, back = await self._context.db.run(self._left_and_returned)
+        for keys in ([key for key, _, _ in gone], back):
+            await each(
+                [key for key in keys if key.payout_id not in besides],
+                lambda key: self._context.db.run(partial(self._displaced, only=key)),
+                mark=self._poison,
+            )
+
+    async def _left_and_returned(self, connection: Connection) -> tuple[list[tuple[Key, Transfer, Intent]], list[Key]]:
+        chain_id = self._chain.chain_id
+        return await endings.displaced(connection, chain_id=chain_id), await endings.returned(
+            connection, chain_id=chain_id
+        )
+
+    async def _displaced(self, connection: Connection, only: Key | None = None) -> None:
         """Confirmed payouts whose transaction left the chain, and those whose transaction came back."""
         desk, chain_id = self._context.desk, self._chain.chain_id
-        displaced = await endings.displaced(connection, chain_id=chain_id)
+        gone, back = await self._left_and_returned(connection)
+        displaced = [one for one in gone if only in (None, one[0])]
         if displaced:
             await wallets.lock(connection, wallet_ids=[w.wallet_id for w in self._context.catalog.wallets_of(chain_id)])
         for key, transfer, intent in displaced:
@@ -170,14 +203,23 @@ class Confirm:
             )
             await incidents.open_finding(connection, finding, desk=desk, chain_id=chain_id)
             await events.to_review(connection, key, reason="reorged", detail=finding.title, desk=desk)
-        for key in await endings.returned(connection, chain_id=chain_id):
-            await versions.end_review(connection, key, reason="reorged")
+        for key in [key for key in back if only in (None, key)]:
             note = "the same transfer is back on the chain, in a final block"
-            subject = f"{key.payout_id}:{key.version}"
-            await incidents.resolve_condition(connection, kind="reorged_payout", subject=subject, note=note, desk=desk)
+            await endings.end_reorged(connection, key, note=note, desk=desk)
 
-    async def _review(self, one: Spent, reason: str, detail: str) -> None:
+    async def _poison(self, key: Key, error: Exception) -> None:
+        """This one cannot be ended as it is: a person is told, and it is tried again later."""
+        log.error("payout.not_ended", payout_id=str(key.payout_id), detail=str(error), exc_info=_trace_of(error))
+        self._put_off.add(key.payout_id)
+        await self._review(key, "internal_error", str(error) or type(error).__name__)
+
+    async def _review(self, key: Key, reason: str, detail: str) -> None:
         desk = self._context.desk
         await self._context.db.run(
-            lambda connection: events.to_review(connection, one.key, reason=reason, detail=detail, desk=desk)
+            lambda connection: events.to_review(connection, key, reason=reason, detail=detail, desk=desk)
         )
+
+
+def _trace_of(error: Exception) -> Exception | None:
+    """What is logged with its trace: a defect; a refusal says all in its text."""
+    return None if isinstance(error, Refused) else error

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from chains.base import Rail
 from daemon.clock import Clock
+from daemon.high_water import HighWater
 from daemon.metrics import Metrics
 from daemon.store.catalog import Catalog
 from daemon.store.database import Database
@@ -62,6 +63,7 @@ class Context:
     metrics: Metrics
     holder: str
     bells: Bells = field(default_factory=Bells)
+    high_water: HighWater = field(default_factory=HighWater)  #: in memory alone, where nothing else is said
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +76,4 @@ class Chain:
     max_blind_blocks: int = 2
     grace_s: float = 120.0  #: before an unmatched transfer of a wallet we do not sign for is an orphan
     duplicate_window_s: float = 86400.0
+    bump_after_blocks: int = 3  #: read without a transaction of ours, before it bids more

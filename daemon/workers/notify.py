@@ -1,7 +1,8 @@
 """Deliver what is due to one receiver, in order within each thread, until it takes it or refuses for good.
 
 Guarantees: a due message is tried until it is delivered or refused, across restarts; of one thread the
-next goes only after the previous ended; one sender per receiver. Does not guarantee that a receiver
+next goes only after the previous ended; one sender per receiver; a message that cannot be made keeps no other
+from being sent. Does not guarantee that a receiver
 gets a message once: a lost answer is tried again under the same key.
 Killed at any line: the row is still due.
 """
@@ -21,6 +22,7 @@ from daemon.store import deliveries, leases
 from daemon.store.deliveries import DueDelivery
 from daemon.store.queries import Connection
 from daemon.workers.context import Context
+from daemon.workers.rows import WORLD
 from daemon.workers.together import all_of
 
 log = structlog.get_logger()
@@ -69,13 +71,23 @@ class Notify:
         if not due.opened and due.topic in ("incident.updated", "incident.acknowledged", "incident.resolved"):
             answer = Answer(Verdict.REFUSED, "not sent: no trigger of this thread went out")
         else:
-            answer = await self._receiver.deliver(await self._notice(due))
+            answer = await self._answer(due)
         await self._context.db.run(lambda connection: self._note(connection, due, answer))
         self._context.metrics.add(
             "alert_deliveries_total", receiver=self._receiver.name, result=_result(answer.verdict)
         )
         if answer.verdict is not Verdict.DELIVERED:
             log.warning("alert.not_delivered", receiver=self._receiver.name, topic=due.topic, detail=answer.detail)
+
+    async def _answer(self, due: DueDelivery) -> Answer:
+        """Make the message and give it to the receiver. One that cannot be made is tried again, and stops no other."""
+        try:
+            return await self._receiver.deliver(await self._notice(due))
+        except Exception as error:  # the one place of a round that marks a row
+            if isinstance(error, WORLD):
+                raise
+            log.exception("alert.not_made", receiver=self._receiver.name, topic=due.topic)
+            return Answer(Verdict.RETRY, f"not made: {type(error).__name__}: {error}")
 
     async def _notice(self, due: DueDelivery) -> Notice:
         """The message; a payout's event carries the payout as the API shows it, with the event's own step."""

@@ -1,7 +1,9 @@
 """Send stored bytes to every node, again and again, until their token is spent in a block.
 
-Guarantees: only bytes read back from the database are sent; every send is committed before the bytes
-leave; no answer changes what was signed. Does not guarantee that a node keeps what it accepted.
+Guarantees: only bytes read back from the database are sent, of a token its newest; every send is committed
+before the bytes leave, and by then it is on the disk, outside the database, that their token was given out;
+no answer changes what was signed. One payout that the schema refuses keeps no answer
+of the others from being stored. Does not guarantee that a node keeps what it accepted.
 Killed at any line: a send without an answer may have arrived, so the same bytes go again when due.
 """
 
@@ -10,19 +12,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
 
 import structlog
 
+from chains.errors import PayloadRefused
 from chains.types import AnswerClass, SendAnswer
 from daemon.payouts.states import PayoutState
 from daemon.store import attempts, events, versions
 from daemon.store.attempts import Due, Send
+from daemon.store.errors import Refused
 from daemon.store.queries import Connection
 from daemon.store.versions import Key
 from daemon.workers.context import Chain, Context
+from daemon.workers.rows import each
 from daemon.workers.together import all_of
 
 log = structlog.get_logger()
+Known: TypeAlias = "tuple[Due, Send, SendAnswer]"  #: what was sent, and what came of it
 BATCH = 50
 AT_ONCE = 16  #: sends to one node that are under way at the same time
 AGAIN_FIRST_S = 5.0
@@ -72,18 +80,28 @@ class SendLoop:
         pairs = await self._context.db.run(self._note)
         if not pairs:
             return False
+        await self._remember([due for due, _ in pairs])
         again = {due.attempt_id for due, _ in pairs if due.send_count > 0}
         self._context.metrics.add("rebroadcasts_total", len(again), chain=self._chain.name)
         await all_of(self._to_node([pair for pair in pairs if pair[1].node == node]) for node in self._chain.rail.nodes)
         return len({due.attempt_id for due, _ in pairs}) >= BATCH
+
+    async def _remember(self, leaving: Sequence[Due]) -> None:
+        """Have on the disk what these bytes show of the database, before any of them leaves. Raises OSError."""
+        rows = {"tokens": max(due.token_id for due in leaving), "attempts": max(due.attempt_id for due in leaving)}
+        nonces: dict[str, int] = {}
+        for due in leaving:
+            if due.nonce is not None:
+                nonces[due.wallet] = max(nonces.get(due.wallet, 0), due.nonce + 1)
+        self._context.high_water.note(rows=rows, wallets=nonces)
+        await self._context.high_water.keep()
 
     async def _to_node(self, pairs: Sequence[tuple[Due, Send]]) -> None:
         """Send to one node and store its answers by themselves: one that hangs keeps nothing from being known."""
         turn = Turn()
         answers = await all_of(self._send(due, send, turn) for due, send in pairs)
         known = [(due, send, answer) for (due, send), answer in zip(pairs, answers, strict=True)]
-        accepted = await self._context.db.run(lambda connection: self._store(connection, known))
-        self._count(known, accepted)
+        self._count(known, await self._store_all(known))
 
     async def _note(self, connection: Connection) -> list[tuple[Due, Send]]:
         """Put on record what is about to leave. Committed before anything does."""
@@ -101,16 +119,51 @@ class SendLoop:
         async with turn.limit:
             if turn.silent:
                 return SendAnswer(send.node, None, "not sent: the node answers nothing now", known=True)
-            answer = await self._chain.rail.send(due.tx, node=send.node)
+            try:
+                answer = await self._chain.rail.send(due.tx, node=send.node)
+            except PayloadRefused as error:  # the stored bytes are not what their row says: they never leave
+                await self._poison((due, send, SendAnswer(send.node, None, "")), error)
+                return SendAnswer(send.node, AnswerClass.REFUSED, f"not sent: {error}")
             turn.note(answer)
             return answer
 
-    async def _store(self, connection: Connection, known: Sequence[tuple[Due, Send, SendAnswer]]) -> list[Key]:
-        """Write the answers; a first acceptance is the step to broadcast. The versions that took it."""
+    async def _store_all(self, known: Sequence[Known]) -> list[Key]:
+        """Write the answers together, or each alone where the schema refuses them together."""
+        try:
+            return await self._context.db.run(partial(self._store, known=known))
+        except Refused as refused:
+            log.warning("answers.not_stored_together", chain=self._chain.name, detail=str(refused))
+        moved: list[Key] = []
+
+        async def alone(one: Known) -> None:
+            moved.extend(await self._context.db.run(partial(self._store, known=[one])))
+
+        await each(known, alone, mark=self._poison)
+        return moved
+
+    async def _poison(self, one: Known, error: Exception) -> None:
+        """A person is told. A send whose answer cannot be stored has none, which means that it may have arrived."""
+        due = one[0]
+        log.error("answer.not_stored", tx=due.tx.tx_id, detail=str(error))
+        if due.payout_id is None or due.version is None:
+            return
+        key, desk, detail = Key(due.payout_id, due.version), self._context.desk, str(error) or type(error).__name__
+        await self._context.db.run(
+            partial(events.to_review, key=key, reason="internal_error", detail=detail, desk=desk)
+        )
+
+    async def _store(self, connection: Connection, known: Sequence[Known]) -> list[Key]:
+        """Write the answers; a first acceptance of a payment is the step to broadcast. The versions that took it.
+
+        Not of a cancel: what becomes of the payout only a proof says.
+        """
         accepted = {
             Key(due.payout_id, due.version)
             for due, _, answer in known
-            if answer.answer is AnswerClass.ACCEPTED and due.payout_id is not None and due.version is not None
+            if answer.answer is AnswerClass.ACCEPTED
+            and due.purpose == "pay"
+            and due.payout_id is not None
+            and due.version is not None
         }
         moved = [
             key
@@ -121,7 +174,7 @@ class SendLoop:
         await self._context.desk.outbox.emit(connection, *(events.step(key, "payout.broadcast") for key in moved))
         return moved
 
-    def _count(self, known: Sequence[tuple[Due, Send, SendAnswer]], moved: Sequence[Key]) -> None:
+    def _count(self, known: Sequence[Known], moved: Sequence[Key]) -> None:
         metrics, chain = self._context.metrics, self._chain.name
         for _, _, answer in known:
             metrics.add("send_answers_total", chain=chain, answer=answer.answer.value if answer.answer else "unknown")

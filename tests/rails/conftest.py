@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pytest
 
-from chains.types import NATIVE, BlockReading, Order, Prepared, SendAnswer, SignedTx, Transfer
+from chains.types import NATIVE, BlockReading, Order, Payload, Prepared, SendAnswer, SignedTx, Transfer
 from tests.rails.factories import WORLDS, RailWorld, world
 
 
@@ -41,12 +41,15 @@ class Stage:
         rail = self.world.rail
         token = str(await self.nonce() if nonce is None else nonce)
         payload = rail.build(order, token=token, prepared=prepared or await self.prepared(order))
-        signature = self.world.signer.sign(payload.signing_hash)
-        return rail.assemble(payload.unsigned, signature, wallet=self.world.wallet), payload.unsigned
+        return self.sign(payload), payload.unsigned
 
-    async def again(self, first: bytes, *, prepared: Prepared, cancel: bool) -> SignedTx:
-        """A replacement or cancel of a first payload."""
-        payload = self.world.rail.rebuild(first, wallet=self.world.wallet, prepared=prepared, cancel=cancel)
+    async def again(self, first: bytes, *, prepared: Prepared, cancel: bool, later: Sequence[bytes] = ()) -> SignedTx:
+        """A replacement or cancel of a first payload, and of those that were signed after it."""
+        rail = self.world.rail
+        return self.sign(rail.rebuild(first, wallet=self.world.wallet, prepared=prepared, cancel=cancel, later=later))
+
+    def sign(self, payload: Payload) -> SignedTx:
+        """The bytes of a payload, with the wallet's signature."""
         signature = self.world.signer.sign(payload.signing_hash)
         return self.world.rail.assemble(payload.unsigned, signature, wallet=self.world.wallet)
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from chains.errors import PayloadRefused, RailUnavailable
+from chains.errors import FeeCapBlocks, PayloadRefused, RailUnavailable
 from chains.types import NATIVE, AnswerClass, Prepared, SightingKind, Unpayable
 from tests.rails.conftest import Stage
 
@@ -142,6 +142,31 @@ async def test_a_replacement_bids_enough_even_where_the_market_has_not_moved(sta
     assert await stage.landed(stage.world.token) == (0 if cancel else 250)
 
 
+async def test_it_bids_more_than_every_payload_that_was_signed_under_the_token(stage: Stage) -> None:
+    rail, prepared = stage.world.rail, await stage.prepared(stage.order())
+    first, payload = await stage.signed(stage.order(amount=250), prepared=prepared)
+    dear = rail.rebuild(payload, wallet=stage.world.wallet, prepared=dearer(prepared), cancel=False)
+    second = stage.sign(dear)
+    await stage.send(first)
+    await stage.send(second)
+
+    third = await stage.again(payload, prepared=prepared, cancel=True, later=[dear.unsigned])
+    answer = await stage.send(third)
+    await stage.world.mine(2)
+
+    assert answer.answer is AnswerClass.ACCEPTED
+    assert (await rail.look_up(third.tx_id)).kind is SightingKind.LANDED
+
+
+async def test_it_tells_whether_the_market_asks_more_than_bytes_bid(stage: Stage) -> None:
+    prepared = await stage.prepared(stage.order())
+    _, payload = await stage.signed(stage.order(), prepared=prepared)
+    risen = replace(prepared, least=prepared.max_fee + 1, max_fee=2 * prepared.max_fee + 2)
+
+    assert not stage.world.rail.outbid(payload, prepared=prepared)
+    assert stage.world.rail.outbid(payload, prepared=risen)
+
+
 async def test_fees_above_the_cap_are_never_built(stage: Stage) -> None:
     order = stage.order()
     prepared = await stage.prepared(order)
@@ -150,7 +175,7 @@ async def test_fees_above_the_cap_are_never_built(stage: Stage) -> None:
 
     with pytest.raises(PayloadRefused):
         stage.world.rail.build(order, token="7", prepared=absurd)
-    with pytest.raises(PayloadRefused):
+    with pytest.raises(FeeCapBlocks):
         stage.world.rail.rebuild(payload.unsigned, wallet=stage.world.wallet, prepared=absurd, cancel=False)
 
 

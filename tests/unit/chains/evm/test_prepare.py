@@ -46,7 +46,7 @@ async def prepared(rail: EvmRail, order: Order = IN_TOKEN) -> Prepared | Unpayab
 
 async def test_limits_have_a_margin_and_fees_follow_the_market() -> None:
     async with MadeUpRail(MadeUpNode(Chain(5))) as rail:
-        assert await prepared(rail) == Prepared(gas_limit=60_000, max_fee=3 * GWEI, tip=GWEI)
+        assert await prepared(rail) == Prepared(gas_limit=60_000, max_fee=3 * GWEI, tip=GWEI, least=2 * GWEI)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from chains.errors import PayloadRefused
+from chains.errors import FeeCapBlocks, PayloadRefused
 from chains.evm.rail import EvmRail
 from chains.evm.tx import Tx, payload_of, signing_hash
 from chains.settings import FeeSettings
@@ -163,8 +163,63 @@ async def test_a_bump_above_the_cap_is_refused() -> None:
     rail = await rail_with(max_fee=3 * GWEI)
     first = rail.build(ORDER, token="7", prepared=OFFER)
 
-    with pytest.raises(PayloadRefused, match="the cap is 3000000000"):
-        rail.rebuild(first.unsigned, wallet=KEY.address, prepared=OFFER, cancel=False)
+    for cancel in (False, True):
+        with pytest.raises(FeeCapBlocks, match="the cap is 3000000000"):
+            rail.rebuild(first.unsigned, wallet=KEY.address, prepared=OFFER, cancel=cancel)
+
+
+@pytest.mark.parametrize("old", [1, 101, GWEI + 1])
+async def test_the_next_replacement_bids_more_than_the_highest_ever_signed_field_by_field(old: int) -> None:
+    """facts/evm.md, 5: not than the first, and not than the newest; what was capped low may be the newest."""
+    rail = await rail_with()
+    offers = [Prepared(60_000, old, 1), Prepared(60_000, 9 * old, 7), Prepared(60_000, 8 * old, 8)]
+    first, *later = (rail.build(ORDER, token="7", prepared=offer).unsigned for offer in offers)
+
+    for cancel in (False, True):
+        fees = rail.rebuild(first, wallet=KEY.address, prepared=offers[0], cancel=cancel, later=later).fees
+        assert fees["max_fee"] == str(max(-(-9 * old * 9 // 8) + 1, 10))
+        assert fees["tip"] == "10"
+
+
+async def test_a_replacement_of_the_chains_own_coin_keeps_to_its_share_of_the_payout_and_a_cancel_may_cost_more() -> (
+    None
+):
+    """The share keeps the fee sensible beside what is paid; a cancel pays nothing, and has the absolute cap alone."""
+    order = Order(KEY.address, NATIVE, PAYEE, 60_000 * 100 * GWEI)
+    settings = FeeSettings(max_fee=300 * GWEI, max_share=0.0625)  # 6.25 gwei
+    async with MadeUpRail(MadeUpNode(Chain(0)), fees=settings) as rail:
+        first = rail.build(order, token="7", prepared=replace(OFFER, max_fee=6 * GWEI)).unsigned
+        roomy = rail.build(order, token="7", prepared=OFFER).unsigned
+
+        with pytest.raises(FeeCapBlocks, match="the cap is 6250000000"):
+            rail.rebuild(first, wallet=KEY.address, prepared=OFFER, cancel=False)
+        cancelled = rail.rebuild(first, wallet=KEY.address, prepared=OFFER, cancel=True)
+        clipped = rail.rebuild(roomy, wallet=KEY.address, prepared=replace(OFFER, max_fee=40 * GWEI), cancel=False)
+
+    assert cancelled.fees["max_fee"] == str(6 * GWEI * 9 // 8 + 1)
+    assert clipped.fees["max_fee"] == str(6_250_000_000)
+
+
+async def test_payloads_of_two_nonces_are_not_one_tokens() -> None:
+    rail = await rail_with()
+    one, other = (rail.build(ORDER, token=token, prepared=OFFER).unsigned for token in ("7", "8"))
+
+    with pytest.raises(PayloadRefused, match="other nonces than 7"):
+        rail.rebuild(one, wallet=KEY.address, prepared=OFFER, cancel=True, later=[other])
+
+
+@pytest.mark.parametrize(
+    ("market", "outbid"),
+    [((3 * GWEI, GWEI), False), ((3 * GWEI + 1, GWEI), True), ((GWEI, GWEI + 1), True), ((0, GWEI), False)],
+)
+async def test_a_payload_is_outbid_where_the_next_block_asks_more_or_others_tip_more(
+    market: tuple[int, int], outbid: bool
+) -> None:
+    rail = await rail_with()
+    payload = rail.build(ORDER, token="7", prepared=OFFER).unsigned
+    least, tip = market
+
+    assert rail.outbid(payload, prepared=Prepared(60_000, 9 * GWEI, tip, least=least)) is outbid
 
 
 async def test_fees_above_the_cap_are_never_built() -> None:
