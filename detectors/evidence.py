@@ -36,6 +36,13 @@ def at(moment: datetime) -> str:
     return moment.isoformat()
 
 
+def in_units(amount: int, decimals: int, unit: str) -> str:
+    """An amount as people write it, with its unit: 1500000 of 6 decimals is "1.5 USDC"."""
+    whole, part = divmod(abs(amount), 10**decimals)
+    fraction = f"{part:0{decimals}d}".rstrip("0") if decimals else ""
+    return f"{'-' if amount < 0 else ''}{whole}{'.' if fraction else ''}{fraction} {unit}"
+
+
 def seen(transfer: Transfer) -> tuple[Evidence, ...]:
     """What is on chain, where nothing was expected."""
     return (

@@ -173,4 +173,41 @@ class CoverageFacts:
         return None not in (self.unanswered_s, self.unread_s, self.unsettled_s, self.unexplained_s)
 
 
-Facts = TransferFacts | UseFacts | LandedFacts | TwinFacts | WaitingFacts | CoverageFacts
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What an account holds in reserve, and what its open payouts explain of it, in base units."""
+
+    account: str
+    held: int
+    explained: int
+    payout_ids: tuple[str, ...] = ()  #: Ended payouts whose reservation was never closed, where that was looked for.
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one wallet held of a unit on chain, at a block up to which it was read."""
+
+    wallet: str
+    amount: int
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class BooksFacts:
+    """The books of one unit, such as USDC on all chains, beside what explains them.
+
+    `held` are the accounts whose reserve is not what their open payouts explain. `unsent` is what is reserved
+    for payouts of which no block has taken a token; `holdings` what all configured wallets hold, None while
+    that is not known well enough. `times` of the holdings may be owed; None: not compared.
+    """
+
+    unit: str
+    decimals: int
+    held: tuple[Held, ...] = ()
+    unsent: int = 0
+    unsent_payouts: int = 0
+    holdings: tuple[Holding, ...] | None = None
+    times: float | None = 1.0
+
+
+Facts = TransferFacts | UseFacts | LandedFacts | TwinFacts | WaitingFacts | CoverageFacts | BooksFacts

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar, get_type_hints
 
 from detectors.records import (
+    BooksFacts,
     CoverageFacts,
     Facts,
     Finding,
@@ -28,9 +29,9 @@ from detectors.records import (
     WaitingFacts,
 )
 
-FACTS = (TransferFacts, UseFacts, LandedFacts, TwinFacts, WaitingFacts, CoverageFacts)
+FACTS = (TransferFacts, UseFacts, LandedFacts, TwinFacts, WaitingFacts, CoverageFacts, BooksFacts)
 
-F = TypeVar("F", TransferFacts, UseFacts, LandedFacts, TwinFacts, WaitingFacts, CoverageFacts)
+F = TypeVar("F", TransferFacts, UseFacts, LandedFacts, TwinFacts, WaitingFacts, CoverageFacts, BooksFacts)
 
 
 class UnknownDetector(Exception):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from daemon.payouts.amounts import AmountWrong, parse_amount, show_amount
 from daemon.store.database import Database
-from daemon.store.errors import Refused
+from daemon.store.ledger import Duplicate, once
 from daemon.store.orders import Rejected
 from daemon.store.outbox import Event, Outbox
 from daemon.store.payout_views import entry_object
@@ -17,6 +17,7 @@ from daemon.store.queries import Connection, load
 
 SQL = load(__name__)
 SAME_KEY = "ledger_orders_pkey"  #: two requests of one key, for other assets, met in the insert
+OFF = Rejected(409, "invalid_state", "the ledger is off (ledger.mode): no balances are kept, so nothing is booked")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +41,14 @@ class Booked:
     replayed: bool
 
 
-async def book(database: Database, booking: Booking, *, outbox: Outbox) -> Booked | Rejected:
-    """Credit or debit an account, once per key."""
+async def book(database: Database, booking: Booking, *, outbox: Outbox, ledger_on: bool) -> Booked | Rejected:
+    """Credit or debit an account, once per key. With the ledger off nothing is booked, and a known key still found."""
     try:
-        return await database.run(lambda connection: _book(connection, booking, outbox))
-    except Refused as error:
+        return await database.run(lambda connection: _book(connection, booking, outbox, ledger_on))
+    except Duplicate as error:
         if error.rule != SAME_KEY:
             raise
-        return await database.run(lambda connection: _book(connection, booking, outbox))
+        return await database.run(lambda connection: _book(connection, booking, outbox, ledger_on))
 
 
 async def balances(connection: Connection, account: str) -> list[dict[str, Any]]:
@@ -70,11 +71,13 @@ async def balances(connection: Connection, account: str) -> list[dict[str, Any]]
     ]
 
 
-async def _book(connection: Connection, booking: Booking, outbox: Outbox) -> Booked | Rejected:
+async def _book(connection: Connection, booking: Booking, outbox: Outbox, ledger_on: bool) -> Booked | Rejected:
     mark = _fingerprint(booking)
     known = await _known(connection, booking, mark)
     if known is not None:
         return known
+    if not ledger_on:
+        return OFF
     unit = await SQL["unit"].one(connection, booking.asset)
     if unit is None:
         detail = f"no asset is called {booking.asset!r} here"
@@ -95,7 +98,8 @@ async def _book(connection: Connection, booking: Booking, outbox: Outbox) -> Boo
         )
     entry = await SQL["book"].one(connection, booking.kind, booking.account, unit["unit_id"], amount, booking.reference)
     assert entry is not None, "an insert without a conflict clause gives its row"
-    await SQL["remember_order"].run(connection, booking.account, booking.idempotency_key, mark, entry["entry_id"])
+    with once(booking.kind):
+        await SQL["remember_order"].run(connection, booking.account, booking.idempotency_key, mark, entry["entry_id"])
     await outbox.emit(
         connection,
         Event(

@@ -3,7 +3,8 @@
 Guarantees: `final_to` moves only over blocks whose hashes, transfers and uses agree with the first
 reading, and only while the nonces where the first reading stands are what all uses that were read add up
 to; what the first reading missed is stored and goes through the detectors; a contradiction opens an
-incident and stops the mark. Does not guarantee speed: nothing but proofs of death waits for it.
+incident and stops the mark; what our transactions cost, and what landed late, is booked together with the
+mark that makes it final, once. Does not guarantee speed: nothing but proofs of death waits for it.
 Killed at any line: the piece is read again from the mark.
 """
 
@@ -12,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 
 import structlog
 
 from chains.errors import RailUnavailable
 from chains.types import BlockReading, TokenUse, Transfer
-from daemon.store import coverage, incidents, remined, tokens, transfers, uses, wallets
+from daemon.store import after_commit, coverage, incidents, ledger, remined, tokens, transfers, uses, wallets
 from daemon.store.catalog import WalletRow
 from daemon.store.coverage import StoredBlock
 from daemon.store.queries import Connection
@@ -62,11 +64,12 @@ class Finalise:
     interval_s = 2.0
     timeout_s = 60.0
 
-    def __init__(self, context: Context, chain: Chain) -> None:
-        """One chain's loop."""
+    def __init__(self, context: Context, chain: Chain, *, ledger: bool = True) -> None:
+        """One chain's loop. `ledger`: fees and late successes are booked once they are final."""
         self.name = f"finalise:{chain.name}"
         self._context = context
         self._chain = chain
+        self._ledger = ledger
         self._piece = PIECE
         self._sought_to = -1  #: how far above the final mark a use was looked for that the first reading missed
 
@@ -155,7 +158,8 @@ class Finalise:
         stored = await coverage.block_at(connection, chain_id=self._chain.chain_id, height=blocks[-1].height)
         if not differing and stored is not None:  # else the first reading fell back meanwhile, to another fork perhaps
             seen = [t for block in blocks for t in block.transfers]
-            await self._store_missed(connection, known, seen, [u for block in blocks for u in block.uses])
+            used = [u for block in blocks for u in block.uses]
+            await self._store_missed(connection, known, seen, used, node=blocks[0].node)
 
     async def _first_reading(
         self, connection: Connection, blocks: Sequence[BlockReading]
@@ -182,7 +186,8 @@ class Finalise:
         if trouble:
             await self._contradicted(connection, trouble, last)
             return Outcome.BLOCKS_DIFFER
-        await self._store_missed(connection, known, seen, [u for block in blocks for u in block.uses])
+        used, node = [u for block in blocks for u in block.uses], blocks[0].node
+        await self._store_missed(connection, known, seen, used, node=node)
         if nonces is not None:
             stood = await coverage.block_at(connection, chain_id=chain_id, height=nonces.height)
             if stood is None or stood.hash != nonces.block_hash:
@@ -192,9 +197,12 @@ class Finalise:
                 await self._contradicted(connection, trouble, last)
                 return Outcome.NONCES_DIFFER
         await coverage.advance_final(connection, wallet_ids=wallet_ids, target=last)
-        await tokens.finalise(connection, wallet_ids=wallet_ids, height=last)
+        spent = await tokens.finalise(connection, wallet_ids=wallet_ids, height=last, node=node)
         # `last` is at most what counts as paid.
-        await transfers.mark_final(connection, chain_id=chain_id, wallet_ids=wallet_ids, paid=last, proven=last)
+        await transfers.mark_final(
+            connection, chain_id=chain_id, wallet_ids=wallet_ids, paid=last, proven=last, node=node
+        )
+        await self._book(connection, spent)
         await coverage.forget_old_blocks(connection, chain_id=chain_id, below=last - KEPT_BLOCKS)
         await incidents.resolve_condition(
             connection,
@@ -205,22 +213,40 @@ class Finalise:
         )
         return Outcome.AGREED
 
+    async def _book(self, connection: Connection, spent: Sequence[int]) -> None:
+        """What is final now, in the books. A second booking is refused and counted, and must not stop the mark."""
+        if not self._ledger:
+            return
+        booked = (
+            ("fee", await ledger.book_fees(connection, spent)),
+            ("suspense", await ledger.book_late(connection, chain_id=self._chain.chain_id)),
+        )
+        for kind, one in booked:
+            if one.refused:
+                after_commit.call(connection, partial(self._count_refused, kind, one.refused))
+
+    def _count_refused(self, kind: str, count: int, _certain: bool) -> None:
+        self._context.metrics.add("ledger_duplicate_refusals_total", count, kind=kind)
+
     async def _store_missed(
         self,
         connection: Connection,
         known: set[tuple[str, int, str]],
         seen: Sequence[Transfer],
         used: Sequence[TokenUse],
+        *,
+        node: str | None,
     ) -> None:
         """What only the second reading shows is stored now; the detectors find it as pending."""
         missed = [t for t in seen if (t.tx_id, t.position, t.block_hash) not in known]
         if missed:
             log.warning("finalise.first_reading_missed", chain=self._chain.name, transfers=len(missed))
+            self._context.metrics.add("node_disagreements_total", chain=self._chain.name)
         ids = {w.address: w.wallet_id for w in self._wallets()}
         signing = {w.address: w.wallet_id for w in self._wallets() if w.signs}
         chain_id, desk = self._chain.chain_id, self._context.desk
         changed = await transfers.record(
-            connection, chain_id=chain_id, wallet_ids=ids, transfers=missed, grace_s=self._chain.grace_s
+            connection, chain_id=chain_id, wallet_ids=ids, transfers=missed, grace_s=self._chain.grace_s, node=node
         )
         await remined.open_incidents(connection, changed, chain_id=chain_id, desk=desk)
         foreign = await uses.record(
@@ -229,6 +255,7 @@ class Finalise:
             kind=self._chain.rail.token_kind,
             wallet_ids=signing,
             uses=sorted(used, key=lambda use: int(use.value)),
+            node=node,
         )
         for one in foreign:
             await uses.open_incident(connection, one, desk=self._context.desk)

@@ -18,7 +18,6 @@ from daemon.workers.context import Chain, Context
 
 log = structlog.get_logger()
 LEASE_S = 30.0
-SELDOM = 12  #: rounds between two readings of all finished payouts, and of what is in reserve
 
 
 class Observe:
@@ -32,9 +31,6 @@ class Observe:
         """`chains` are all that this daemon runs."""
         self._context = context
         self._chains = tuple(chains)
-        self._ended: gauges.Counts = {}
-        self._leaks: dict[str, int] = {}
-        self._rounds = 0
 
     async def round(self) -> bool:
         """Read everything once."""
@@ -46,7 +42,6 @@ class Observe:
             await self._wallets(chain)
         await self._context.db.run(self._read)
         self._nodes()
-        self._rounds += 1
         return False
 
     async def _take(self, connection: Connection) -> bool:
@@ -54,11 +49,8 @@ class Observe:
         return epoch is not None
 
     async def _read(self, connection: Connection) -> None:
-        if self._rounds % SELDOM == 0:
-            self._ended = await gauges.ended_payouts(connection)
-            self._leaks = await gauges.reservations_unexplained(connection)
         metrics, names = self._context.metrics, {chain.chain_id: chain.name for chain in self._chains}
-        payouts = {**self._ended, **await gauges.open_payouts(connection)}
+        payouts = {**await gauges.ended_payouts(connection), **await gauges.open_payouts(connection)}
         metrics.replace("payouts", _named(payouts, names))
         reviews, waits = await gauges.marked(connection)
         metrics.replace("payouts_in_review", _named(reviews, names))
@@ -66,7 +58,6 @@ class Observe:
         metrics.replace("oldest_payout_seconds", _named(await gauges.oldest(connection), names))
         metrics.replace("incidents_open", await gauges.incidents_open(connection))
         metrics.set("alert_outbox_oldest_seconds", (await gauges.outbox(connection))[0])
-        metrics.replace("reservations_unexplained", {(unit,): count for unit, count in self._leaks.items()})
         for wallet in await gauges.wallet_marks(connection):
             metrics.set("wallet_paused", float(wallet.paused), wallet=wallet.name)
             if wallet.next_nonce is not None:

@@ -15,7 +15,7 @@ import structlog
 
 from chains.types import NATIVE
 from daemon.payouts.states import PayoutState
-from daemon.store import events, incidents, ledger, transfers, wallets
+from daemon.store import events, incidents, transfers, wallets
 from daemon.store.errors import Refused
 from daemon.store.queries import Connection
 from daemon.store.transfers import Pending
@@ -138,15 +138,11 @@ class Reconcile:
         )
 
     async def _open(self, connection: Connection, found: Pending, finding: Finding, result: str) -> None:
-        """Open the incident, and stop or book what the finding is about."""
+        """Open the incident, and stop what the finding is about; `finalise` books a late success once it is final."""
         desk = self._context.desk
         await incidents.open_finding(connection, finding, desk=desk, chain_id=self._chain.chain_id)
         key = _key_of(found)
-        if key is None:
-            return
-        if result == "late":
-            await self._book_late(connection, found)
-        elif result == "mismatch":
+        if key is not None and result == "mismatch":
             await events.to_review(connection, key, reason="no_effect", detail=finding.title, desk=desk)
 
     async def _hold_equals(self, connection: Connection, facts: TransferFacts) -> None:
@@ -159,20 +155,6 @@ class Reconcile:
                 await events.to_review(
                     connection, key, reason="maybe_already_paid", detail=detail, desk=self._context.desk
                 )
-
-    async def _book_late(self, connection: Connection, found: Pending) -> None:
-        """It landed for a payout that is failed, whose money was given back: the house carries it."""
-        known = self._context.catalog.asset_by_id(found.asset_id) if found.asset_id is not None else None
-        if known is None:
-            return
-        transfer = found.transfer
-        await ledger.suspend(
-            connection,
-            transfer_id=found.transfer_id,
-            unit_id=known[1].unit_id,
-            amount=transfer.amount,
-            reference=f"{self._chain.chain_id}:{transfer.tx_id}:{transfer.position}",
-        )
 
 
 def matches(found: Pending) -> bool:

@@ -34,13 +34,16 @@ class Sweep:
         limits_s: Mapping[str, float],
         chains: Sequence[Chain] = (),
         gap_limit_s: float = 60.0,
+        window_s: float = 0.0,
     ) -> None:
         """`limits_s` is how long a version may stand in created, signed and broadcast.
 
-        `gap_limit_s` is how long a block of one of `chains` may stay unread.
+        `gap_limit_s` is how long a block of one of `chains` may stay unread. `window_s` is the longest window of
+        a limit: what waits for one is not stuck before that is over.
         """
         self._context = context
         self._limits_s = dict(limits_s)
+        self._window_s = window_s
         self._gaps = [Gaps(context, chain, limit_s=gap_limit_s) for chain in chains]
 
     async def round(self) -> bool:
@@ -52,7 +55,7 @@ class Sweep:
 
     async def _look(self, connection: Connection) -> None:
         desk = self._context.desk
-        rows = await versions.standing_still(connection, limits_s=self._limits_s, most=BATCH)
+        rows = await versions.standing_still(connection, limits_s=self._limits_s, window_s=self._window_s, most=BATCH)
         found: set[str] = set()
         for row in rows:
             for finding in registry.findings(self._facts(row), disabled=desk.disabled):

@@ -12,6 +12,7 @@ from tests.unit.detectors.made import THIEF, facts, transfer
 
 KINDS = {
     "coverage_gap",
+    "ledger_mismatch",
     "orphan_transfer",
     "duplicate_transfer",
     "transfer_mismatch",

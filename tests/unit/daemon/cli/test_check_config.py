@@ -51,6 +51,22 @@ def test_as_json_it_is_one_object(path: Path, capsys: pytest.CaptureFixture[str]
     assert all(detector["finds"] for detector in report["detectors"])
 
 
+def test_the_examples_of_the_policy_can_be_run_and_are_told_in_words(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = path.read_text().replace("limits: []", "limits:").replace("approval: []", "approval:")
+    path.write_text(text.replace("  # - {scope:", "  - {scope:").replace("  # - {asset:", "  - {asset:"))
+
+    code = main(["check-config"])
+
+    assert code == 0
+    assert capsys.readouterr().out.partition("\npolicy\n")[2].partition("\n\n")[0].splitlines() == [
+        "  at most 10000 USDC to one destination within 3600 s; what is above is refused",
+        "  at most 250000 USDC and 500 payouts of USDC in all within 86400 s; what is above waits",
+        "  more than 50000 USDC to one destination within 86400 s needs a second person",
+    ]
+
+
 def test_an_address_is_shown_as_people_write_it(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     address = "0x52908400098527886E0F7030069857D2E4169EE7"
     path.write_text(
