@@ -16,6 +16,7 @@ from daemon.config.chains import ChainConfig
 from daemon.config.errors import ConfigError
 from daemon.config.model import Config
 from daemon.config.wallets import WalletConfig
+from daemon.payouts.policy import OF_SCOPE, Scope
 from detectors.registry import load_all
 
 
@@ -64,6 +65,7 @@ def report_of(config: Config) -> dict[str, Any]:
         "listen": str(config.http.listen),
         "metrics_listen": str(metrics) if metrics is not None else None,
         "ledger": config.ledger.mode,
+        "policy": _policy(config),
         "chains": [_chain(chain) for chain in config.chains.values()],
         "wallets": [_wallet(wallet) for wallet in config.wallets.values()],
         "api_tokens": [
@@ -113,6 +115,29 @@ def _wallet(wallet: WalletConfig) -> dict[str, Any]:
     }
 
 
+def _policy(config: Config) -> dict[str, Any]:
+    policy = config.policy
+    return {
+        "limits": [
+            {
+                "scope": limit.scope,
+                "asset": limit.asset,
+                "window_s": limit.window_s,
+                "amount": limit.amount,
+                "count": limit.count,
+                "on_exceed": limit.on_exceed,
+            }
+            for limit in policy.limits
+        ],
+        "approval": [
+            {"asset": approval.asset, "above": approval.above, "window_s": approval.window_s}
+            for approval in policy.approval
+        ],
+        "allow": [show_address(address) for address in policy.allow],
+        "block": [show_address(address) for address in policy.block],
+    }
+
+
 def _detector(config: Config, kind: str) -> dict[str, Any]:
     settings = config.detectors.of(kind)
     registered = load_all().get(kind)  # None where a loop opens the incident itself
@@ -130,6 +155,7 @@ def _lines(report: dict[str, Any]) -> Iterable[str]:
     yield f"  ledger    {report['ledger']}"
     yield from _titled("chains", map(_chain_line, report["chains"]))
     yield from _titled("wallets", map(_wallet_line, report["wallets"]))
+    yield from _titled("policy", _policy_lines(report["policy"]))
     yield from _titled("API tokens", map(_token_line, report["api_tokens"]))
     yield from _titled("detectors", map(_detector_line, report["detectors"]))
     yield from _titled("receivers", map(_receiver_line, report["receivers"]))
@@ -157,6 +183,22 @@ def _wallet_line(wallet: dict[str, Any]) -> str:
     signer = "watch-only" if wallet["signer"] == "none" else f"signed by {wallet['signer']}"
     retired = ", retired" if wallet["retired"] else ""
     return f"{wallet['name']}: {address} on {wallet['chain']}, {signer}, {wallet['max_in_flight']} in flight{retired}"
+
+
+def _policy_lines(policy: dict[str, Any]) -> Iterable[str]:
+    for limit in policy["limits"]:
+        most = [f"{limit['amount']} {limit['asset']}"] if limit["amount"] is not None else []
+        most += [f"{limit['count']} payouts of {limit['asset']}"] if limit["count"] is not None else []
+        where = OF_SCOPE[Scope(limit["scope"])]
+        above = "is refused" if limit["on_exceed"] == "refuse" else "waits"
+        yield f"at most {' and '.join(most)} {where} within {limit['window_s']:g} s; what is above {above}"
+    for approval in policy["approval"]:
+        above, window = f"{approval['above']} {approval['asset']}", f"{approval['window_s']:g} s"
+        yield f"more than {above} to one destination within {window} needs a second person"
+    if policy["allow"]:
+        yield f"only to {', '.join(policy['allow'])}"
+    if policy["block"]:
+        yield f"never to {', '.join(policy['block'])}"
 
 
 def _token_line(token: dict[str, Any]) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from daemon.cli import payout_acts
+from daemon.cli import explain, payout_acts
 from daemon.cli.api_client import Api, ApiRefused, add_json, add_paging, more, plain, refused, run_printing, table
 from daemon.cli.mistakes import MISUSED, CommandFailed
 
@@ -29,15 +29,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     commands = parser.add_subparsers(dest="payout_command", required=True, metavar="COMMAND")
     _add_submit(commands)
     _add_list(commands)
-    for name, run, says in (
-        ("show", run_show, "show one payout"),
-        ("explain", run_explain, "one page: each step, attempt, node answer, proof, transfer, ledger line, by time"),
-    ):
-        one = commands.add_parser(name, help=says, description=says)
-        one.add_argument("id", help="the payout's id")
-        add_json(one)
-        one.set_defaults(func=run)
-    payout_acts.register(commands, _lines)
+    one = commands.add_parser("show", help="show one payout", description="Shows one payout.")
+    one.add_argument("id", help="the payout's id")
+    add_json(one)
+    one.set_defaults(func=run_show)
+    explain.register(commands, shown_lines)
+    payout_acts.register(commands, shown_lines)
     return commands
 
 
@@ -52,6 +49,11 @@ def _add_submit(commands: Commands) -> None:
         parser.add_argument(f"--{name}", required=True)
     for name in ("account", "wallet", "reference", "expected-repeat-of"):
         parser.add_argument(f"--{name}")
+    parser.add_argument(
+        "--kind",
+        choices=("payout", "sweep"),
+        help="sweep: to a wallet of our own, outside the ledger (default: payout)",
+    )
     parser.add_argument("--metadata", action="append", default=[], metavar="NAME=VALUE", help="may be repeated")
     add_json(parser)
     parser.set_defaults(func=run_submit)
@@ -68,7 +70,9 @@ def _add_list(commands: Commands) -> None:
 
 def run_submit(args: argparse.Namespace) -> int:
     """Order; a replay shows the payout as it is now."""
-    names = ("asset", "network", "destination", "amount", "account", "wallet", "reference", "expected_repeat_of")
+    names = (
+        "asset", "network", "destination", "amount", "account", "wallet", "reference", "expected_repeat_of", "kind",
+    )  # fmt: skip
     body: dict[str, Any] = {name: value for name in names if (value := getattr(args, name)) is not None}
     metadata = dict(_pair(text) for text in args.metadata)
     if metadata:
@@ -77,7 +81,7 @@ def run_submit(args: argparse.Namespace) -> int:
         payout = Api.of().post("payouts", body=body, key=args.key)
     except ApiRefused as error:
         return refused(args, error)
-    return run_printing(args, payout, _lines(payout))
+    return run_printing(args, payout, shown_lines(payout))
 
 
 def run_list(args: argparse.Namespace) -> int:
@@ -108,69 +112,15 @@ def run_show(args: argparse.Namespace) -> int:
         payout = Api.of().get("payouts", args.id)
     except ApiRefused as error:
         return refused(args, error)
-    return run_printing(args, payout, _lines(payout))
+    return run_printing(args, payout, shown_lines(payout))
 
 
-def run_explain(args: argparse.Namespace) -> int:
-    """Show everything that is known of one, in time order."""
-    api = Api.of()
-    try:
-        page: dict[str, Any] = {"payout": api.get("payouts", args.id)}
-        for part in ("events", "attempts", "transfers", "ledger"):
-            page[part] = _all(api, args.id, part)
-        page["proof"] = api.get("payouts", args.id, "proof")
-    except ApiRefused as error:
-        return refused(args, error)
-    history = [f"{at or '-':<27}  {plain(text)}" for at, text in sorted(_history(page), key=lambda line: line[0] or "")]
-    head = [*_lines(page["payout"]), *payout_acts.verdict(page["proof"])]
-    return run_printing(args, page, [*head, "", *history])
-
-
-def _all(api: Api, payout_id: str, part: str) -> list[Any]:
-    """Every page of one of a payout's lists."""
-    found: list[Any] = []
-    cursor: str | None = None
-    while True:
-        answer = api.get("payouts", payout_id, part, query={"limit": 500, "cursor": cursor})
-        found += answer["data"]
-        cursor = answer["next_cursor"]
-        if cursor is None:
-            return found
-
-
-def _history(page: Mapping[str, Any]) -> Iterable[tuple[str | None, str]]:
-    """What happened, as (time, line)."""
-    for event in page["events"]:
-        reason = f" because {event['reason']}" if event["reason"] else ""
-        yield event["at"], f"{event['type']} v{event['version']} by {event['actor']}{reason}"
-    for attempt in page["attempts"]:
-        token = attempt.get("nonce", attempt.get("last_valid_block_height", attempt.get("provider_key")))
-        yield (
-            attempt["stored_at"],
-            f"attempt {attempt['kind']} v{attempt['version']} token {token}: {attempt['tx_hash']}",
-        )
-        for send in attempt["sends"]:
-            answer = f"{send['class'] or 'no answer'} {send['text'] or ''}".rstrip()
-            yield send["at"], f"send of {attempt['tx_hash']} to {send['node']}: {answer}"
-    for one in page["transfers"]:
-        where = f"block {one['block_number']}{'' if one['canonical'] else ' (no longer on the chain)'}"
-        yield (
-            one["block_time"],
-            f"transfer {one['result']}: {one['tx_hash']} in {where}, {one['amount']} {one['asset']}",
-        )
-    for entry in page["ledger"]:
-        proof = f", proof {entry['proof']['kind']}" if entry["proof"] else ""
-        yield entry["at"], f"ledger {entry['kind']} {entry['amount']} {entry['asset']} of {entry['account']}{proof}"
-    for at, line in payout_acts.evidence(page["proof"]):
-        if not line.startswith("transfer "):  # told above
-            yield at, f"evidence: {line}"
-
-
-def _lines(payout: Mapping[str, Any]) -> list[str]:
+def shown_lines(payout: Mapping[str, Any]) -> list[str]:
     """One payout for people."""
     shown = {
         "payout": payout["id"],
         "state": _state(payout),
+        "kind": payout["kind"] if payout["kind"] != "payout" else None,
         "pays": f"{payout['amount']} {payout['asset']} on {payout['network']} to {payout['destination']}",
         "account": payout["account"],
         "key": payout["idempotency_key"],

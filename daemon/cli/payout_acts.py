@@ -1,4 +1,4 @@
-"""`payoutd payout cancel`, `hold`, `release-review`, `retry`, `close`, `proof`: decide over one payout from a shell."""
+"""`payoutd payout cancel`, `replace`, `hold`, `retry`, `close`, `resolve`, `proof` and so on: decide over a payout."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from daemon.cli.api_client import Api, ApiRefused, add_json, plain, refused, run
 Shown: TypeAlias = Callable[[Mapping[str, Any]], list[str]]
 
 ACTS = (
-    ("cancel", "end it for good; only while nothing was signed for it"),
+    ("cancel", "end it for good; what is signed may still land before its cancel does"),
+    ("replace", "bid a higher fee for what is signed; it stays the same payment"),
     ("hold", "sign nothing for it until somebody releases it"),
     ("release-review", "let it go on after a review that rests on judgement alone"),
+    ("approve", "let it be signed; by somebody else than who ordered it"),
+    ("reject", "end it instead of approving it; its funds come back"),
     ("retry", "pay the same order again, once; only after a version that is dead"),
     ("close", "never retry it: somebody pays it elsewhere. Then ask for its proof"),
+    ("resolve", "write down what became of it, as far as it is proved"),
 )
 MEANS = {
     "paid_once": "paid, once",
@@ -35,6 +39,9 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser], show
             one.add_argument(
                 "--version", type=int, required=True, metavar="N", help="the version that is dead; N + 1 is made, once"
             )
+        if name == "resolve":
+            one.add_argument("outcome", choices=("paid", "not_paid"), help="what became of it")
+            one.add_argument("--tx-hash", metavar="HASH", help="the transaction that paid it; with the outcome paid")
         one.add_argument("--reason", required=True, help="stands in its events, with the token's name")
         add_json(one)
         one.set_defaults(func=run_act, act=name, shown=shown)
@@ -50,6 +57,8 @@ def run_act(args: argparse.Namespace) -> int:
     body: dict[str, Any] = {"reason": args.reason}
     if args.act == "retry":
         body["version"] = args.version
+    if args.act == "resolve":
+        body |= {"outcome": args.outcome, "tx_hash": args.tx_hash}
     try:
         payout = Api.of().post("payouts", args.id, args.act, body=body)
     except ApiRefused as error:

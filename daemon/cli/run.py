@@ -33,6 +33,13 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="LIST",
         help="share of the work, such as api,sign (default: all of api,sign,send,watch,detect,alert)",
     )
+    parser.add_argument(
+        "--allow-account-change",
+        action="append",
+        default=[],
+        metavar="TOKEN",
+        help="let the token of this name mean another account than before: no client repeats its old orders any more",
+    )
     parser.set_defaults(func=_run)
 
 
@@ -49,7 +56,7 @@ def _run(args: argparse.Namespace) -> int:
     for warning in warnings_of(config):
         structlog.get_logger().warning("config.warning", detail=warning)
     try:
-        run_with_loop(config, Options(roles=args.roles))
+        run_with_loop(config, Options(roles=args.roles, allow_account_change=frozenset(args.allow_account_change)))
     except STARTING as error:
         raise CommandFailed(str(error)) from error
     return 0

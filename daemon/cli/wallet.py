@@ -9,7 +9,7 @@ from typing import Any
 from daemon.cli import adopt, thaw
 from daemon.cli.api_client import Api, ApiRefused, add_json, refused, run_printing, table
 
-ALL = "*"
+ALL = "*"  #: the name that the API takes for every wallet
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -29,7 +29,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         ("resume", run_resume, "let it sign again"),
     ):
         one = commands.add_parser(name, help=says, description=says)
-        one.add_argument("name", help="the wallet's name" + (f", or {ALL} for all" if name == "pause" else ""))
+        if name == "pause":
+            which = one.add_mutually_exclusive_group(required=True)
+            which.add_argument("name", nargs="?", help="the wallet's name")
+            which.add_argument("--all", action="store_true", help="every wallet at once")
+        else:
+            one.add_argument("name", help="the wallet's name")
         one.add_argument("--reason", required=True, help="stands in the wallet and in its events")
         add_json(one)
         one.set_defaults(func=run)
@@ -48,17 +53,17 @@ def run_list(args: argparse.Namespace) -> int:
 
 def run_pause(args: argparse.Namespace) -> int:
     """Pause one, or all."""
-    return _act(args, "pause")
+    return _act(args, "pause", name=ALL if args.all else args.name)
 
 
 def run_resume(args: argparse.Namespace) -> int:
     """Resume one."""
-    return _act(args, "resume")
+    return _act(args, "resume", name=args.name)
 
 
-def _act(args: argparse.Namespace, action: str) -> int:
+def _act(args: argparse.Namespace, action: str, *, name: str) -> int:
     try:
-        found = Api.of().post("wallets", args.name, action, body={"reason": args.reason})
+        found = Api.of().post("wallets", name, action, body={"reason": args.reason})
     except ApiRefused as error:
         return refused(args, error)
     return run_printing(args, found, _lines(found.get("data", [found])))

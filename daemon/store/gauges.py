@@ -1,4 +1,4 @@
-"""What gauges and /health show of the database: counts, ages, marks. Read only."""
+"""What gauges and /health show of the database: counts, ages, marks. All but the count of what ended only read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from datetime import datetime
 from daemon.store.queries import Connection, load
 
 SQL = load(__name__)
+
+COUNTED_MOST = 50_000  #: ends that are added at one time; after a long time without a count it takes several
 
 Counts = dict[tuple[str, ...], float]  #: by label values
 
@@ -53,7 +55,8 @@ async def open_payouts(connection: Connection) -> Counts:
 
 
 async def ended_payouts(connection: Connection) -> Counts:
-    """The same for confirmed and failed ones: reads all of history, so it is asked seldom."""
+    """The same for confirmed and failed ones, after adding those that ended since the last count."""
+    await SQL["count_ended"].run(connection, COUNTED_MOST)
     rows = await SQL["ended_payouts"].rows(connection)
     return {(row["chain_id"], row["name"], row["status"]): row["n"] for row in rows}
 
@@ -120,16 +123,6 @@ async def wallet_marks(connection: Connection) -> list[WalletMark]:
 async def signed_value(connection: Connection) -> Mapping[tuple[str, int], int]:
     """(wallet, asset id) -> amount that signed bytes which are in no block may still move, in base units."""
     return {(row["name"], row["asset_id"]): int(row["amount"]) for row in await SQL["signed_value"].rows(connection)}
-
-
-async def reservations_unexplained(connection: Connection) -> dict[str, int]:
-    """Unit name -> reservations that are open although their payout is not: a leak, or a bug.
-
-    History is searched only when the sums say that there is one.
-    """
-    if not await SQL["reserved_beyond_open"].rows(connection):
-        return {}
-    return {row["name"]: row["n"] for row in await SQL["reservations_unexplained"].rows(connection)}
 
 
 async def now(connection: Connection) -> datetime:

@@ -3,15 +3,28 @@ SELECT a.chain_id, u.name, v.status, count(*)::integer AS n
   FROM payout_versions v JOIN payouts p USING (payout_id) JOIN assets a USING (asset_id) JOIN units u USING (unit_id)
  WHERE v.status IN ('created', 'signed', 'broadcast') GROUP BY 1, 2, 3;
 
+-- name: count_ended(most)
+-- Each end is added once: its row goes in the transaction that adds it. Rows that another one has in hand are left to it.
+WITH news AS (
+    DELETE FROM ended_uncounted
+     WHERE ctid = ANY (ARRAY(SELECT ctid FROM ended_uncounted LIMIT $1 FOR UPDATE SKIP LOCKED))
+    RETURNING chain_id, unit_id, status
+)
+INSERT INTO ended_counted (chain_id, unit_id, status, count)
+SELECT chain_id, unit_id, status, count(*) FROM news GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+ON CONFLICT (chain_id, unit_id, status) DO UPDATE SET count = ended_counted.count + EXCLUDED.count;
+
 -- name: ended_payouts()
-SELECT a.chain_id, u.name, v.status, count(*)::integer AS n
-  FROM payout_versions v JOIN payouts p USING (payout_id) JOIN assets a USING (asset_id) JOIN units u USING (unit_id)
- WHERE v.status IN ('confirmed', 'failed') GROUP BY 1, 2, 3;
+SELECT c.chain_id, u.name, c.status, c.count AS n FROM ended_counted c JOIN units u USING (unit_id);
 
 -- name: marked()
 SELECT 'review' AS what, a.chain_id, v.review AS reason, count(*)::integer AS n
   FROM payout_versions v JOIN payouts p USING (payout_id) JOIN assets a USING (asset_id)
  WHERE v.review IS NOT NULL GROUP BY 2, 3
+UNION ALL
+SELECT 'review', a.chain_id, 'approval', count(*)::integer
+  FROM payout_versions v JOIN payouts p USING (payout_id) JOIN assets a USING (asset_id)
+ WHERE v.needs_approval AND v.approved_by IS NULL AND v.status = 'created' AND v.review IS NULL GROUP BY 2
 UNION ALL
 SELECT 'waits', a.chain_id, v.waits_for, count(*)::integer
   FROM payout_versions v JOIN payouts p USING (payout_id) JOIN assets a USING (asset_id)
@@ -50,7 +63,7 @@ SELECT m.chain_id, m.head, m.head_at, m.dead_to, c.read_to,
 -- name: reading(chain_id, wallet_ids)
 SELECT m.head, m.paid_to, m.dead_to, extract(epoch FROM now() - m.read_at)::float8 AS marks_s, c.read_to, c.final_to,
        COALESCE((SELECT extract(epoch FROM now() - min(t.due_at)) FROM transfers t
-                  WHERE t.chain_id = $1 AND t.canonical AND t.result = 'pending' AND t.due_at <= now()), 0)::float8 AS pending_s,
+                  WHERE t.chain_id = $1 AND t.canonical AND t.result = 'pending' AND t.due_at <= now() AND NOT displaces(t)), 0)::float8 AS pending_s,
        EXISTS (SELECT FROM incidents i WHERE i.chain_id = $1 AND i.kind = 'node_disagreement' AND i.state <> 'resolved') AS contradicted
   FROM (SELECT min(read_to) AS read_to, min(final_to) AS final_to FROM coverage WHERE wallet_id = ANY ($2::bigint[])) c
   LEFT JOIN chain_marks m ON m.chain_id = $1;
@@ -62,25 +75,6 @@ SELECT name, next_nonce, paused IS NOT NULL AS paused FROM wallets ORDER BY wall
 SELECT w.name, p.asset_id, sum(p.amount) AS amount
   FROM tokens k JOIN wallets w USING (wallet_id) JOIN payouts p USING (payout_id)
  WHERE k.spent_tx IS NULL AND k.open GROUP BY 1, 2;
-
--- name: reserved_beyond_open()
--- Units whose accounts hold more in reserve than open payouts have asked for: a look at what is open, not at history.
-SELECT b.unit_id
-  FROM (SELECT unit_id, sum(reserved) AS held FROM balances GROUP BY unit_id) b
-  LEFT JOIN (SELECT l.unit_id, sum(l.amount) AS asked
-               FROM payout_versions v
-               JOIN ledger_entries l ON l.payout_id = v.payout_id AND l.version = v.version AND l.step = 'open'
-              WHERE v.status IN ('created', 'signed', 'broadcast') GROUP BY l.unit_id) o USING (unit_id)
- WHERE b.held <> COALESCE(o.asked, 0);
-
--- name: reservations_unexplained()
-SELECT u.name, count(*)::integer AS n
-  FROM ledger_entries r
-  JOIN units u USING (unit_id)
-  JOIN payout_versions v ON v.payout_id = r.payout_id AND v.version = r.version
- WHERE r.kind = 'reserve' AND v.status IN ('confirmed', 'failed')
-   AND NOT EXISTS (SELECT FROM ledger_entries c WHERE c.payout_id = r.payout_id AND c.version = r.version AND c.step = 'close')
- GROUP BY 1;
 
 -- name: now()
 SELECT clock_timestamp() AS now;

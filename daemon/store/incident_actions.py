@@ -21,12 +21,17 @@ Resolution = Literal["explained", "expected_repeat", "false_positive", "recovere
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentFilters:
-    """What a list of incidents is asked for. None: not asked for."""
+    """What a list of incidents is asked for. None: not asked for.
+
+    `accounts` are those that the caller may see: what names a payout of another one is not shown.
+    """
 
     states: tuple[str, ...] | None = None
     kind: str | None = None
     severity: str | None = None
     wallet: str | None = None
+    payout_id: UUID | None = None  #: named by it, or looked like by its transfer
+    accounts: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +46,19 @@ Answer = dict[str, Any] | Impossible | None  #: the incident, why not, or None: 
 
 async def incidents(connection: Connection, filters: IncidentFilters, *, before: int | None, most: int) -> Page:
     """Incidents with their notes, newest first."""
+    ids = None
+    if filters.payout_id is not None:
+        ids = [row["incident_id"] for row in await SQL["of_payout"].rows(connection, filters.payout_id)]
     rows = await SQL["list"].rows(
-        connection, filters.states, filters.kind, filters.severity, filters.wallet, before, most + 1
+        connection,
+        filters.states,
+        filters.kind,
+        filters.severity,
+        filters.wallet,
+        ids,
+        before,
+        filters.accounts,
+        most + 1,
     )
     notes = await _notes(connection, rows)
     return Page.of(rows, most, lambda row: incident_object(row, notes[row["incident_id"]]))
@@ -54,6 +70,11 @@ async def incident(connection: Connection, incident_id: UUID) -> dict[str, Any] 
     if row is None:
         return None
     return incident_object(row, (await _notes(connection, [row]))[row["incident_id"]])
+
+
+async def hidden(connection: Connection, incident_id: UUID, *, accounts: Sequence[str] | None) -> bool:
+    """Whether it names a payout that is of none of these accounts (None: all accounts)."""
+    return accounts is not None and await SQL["hidden"].one(connection, incident_id, list(accounts)) is not None
 
 
 async def acknowledge(connection: Connection, incident_id: UUID, *, by: str, outbox: Outbox) -> Answer:

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from daemon.alerts.base import dedup_key
+from daemon.store import wallets
 from daemon.store.outbox import Event, Outbox
 from daemon.store.queries import Connection, load
 from detectors.records import Finding, Lasts, Severity
@@ -68,7 +69,8 @@ async def open_finding(connection: Connection, finding: Finding, *, desk: Desk, 
     if row is None:
         return None
     if wallet_id is not None and finding.kind in desk.pausing:
-        await pause(connection, wallet_id, reason=f"{finding.kind}: {finding.title}", by="payoutd", outbox=desk.outbox)
+        reason = f"{finding.kind}: {finding.title}"
+        await wallets.pause(connection, [wallet_id], reason=reason, by="payoutd", outbox=desk.outbox)
     await tell(connection, row, "incident.opened", actor="payoutd", outbox=desk.outbox)
     return identity
 
@@ -122,25 +124,6 @@ async def tell(connection: Connection, row: asyncpg.Record, topic: str, *, actor
             else None,
         ),
     )
-
-
-async def pause(connection: Connection, wallet_id: int, *, reason: str, by: str, outbox: Outbox) -> bool:
-    """Pause a wallet: no new token is bound until somebody resumes it. Whether it was running before."""
-    row = await SQL["pause"].one(connection, wallet_id, reason, by)
-    if row is None:
-        return False
-    await outbox.emit(
-        connection,
-        Event(
-            topic="wallet.paused",
-            subject=row["name"],
-            body={"wallet": row["name"], "reason": reason, "by": by},
-            thread=f"wallet:{row['name']}",
-            actor=by,
-            reason=reason,
-        ),
-    )
-    return True
 
 
 def incident_object(row: asyncpg.Record, notes: list[dict[str, Any]] | None = None) -> dict[str, Any]:

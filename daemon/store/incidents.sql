@@ -24,7 +24,8 @@ SELECT done.*, w.name AS wallet_name FROM done LEFT JOIN wallets w USING (wallet
 WITH done AS (
     UPDATE incidents
        SET state = 'resolved', resolved_at = now(), resolved_by = $2, resolution = $3, resolution_note = $4, updated_at = now()
-     WHERE kind = 'review' AND state <> 'resolved' AND (subject = $1 OR subject = $1 || ':operator')
+     WHERE kind = 'review' AND state <> 'resolved'
+       AND (subject = $1 OR subject = $1 || ':operator' OR starts_with(subject, $1 || ':operator:'))
     RETURNING *
 )
 SELECT done.*, w.name AS wallet_name FROM done LEFT JOIN wallets w USING (wallet_id);
@@ -37,9 +38,6 @@ SELECT (array_agg(dedup_key ORDER BY incident_id))[1] AS first_key,
        count(*) FILTER (WHERE state <> 'resolved')     AS open_ones,
        array_agg(DISTINCT severity)                    AS severities
   FROM incidents WHERE cause = $1 HAVING count(*) > 0;
-
--- name: pause(wallet_id, reason, by)
-UPDATE wallets SET paused = $2, paused_at = now(), paused_by = $3 WHERE wallet_id = $1 AND paused IS NULL RETURNING name;
 
 -- name: open_subjects(kind)
 SELECT subject FROM incidents WHERE kind = $1 AND state <> 'resolved';

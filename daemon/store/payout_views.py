@@ -13,7 +13,7 @@ import asyncpg
 
 from daemon.payouts.amounts import show_amount
 from daemon.store.catalog import Catalog
-from daemon.store.orders import Addresses
+from daemon.store.orders import SWEEP, Addresses
 from daemon.store.pages import Page, stamp
 from daemon.store.queries import Connection, load
 
@@ -39,6 +39,7 @@ class PayoutRow:
     created_at: datetime
     updated_at: datetime
     version_at: datetime
+    kind: str = "payout"
     version: int = 1
     status: str = "created"
     reference: str | None = None
@@ -80,27 +81,6 @@ class PayoutRow:
 _FIELDS = tuple(field.name for field in fields(PayoutRow))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filters:
-    """What a list of payouts is asked for. None: not asked for.
-
-    `accounts` are those that the caller may see; names are compared in lower case.
-    """
-
-    accounts: tuple[str, ...] | None = None
-    account: str | None = None
-    idempotency_key: str | None = None
-    status: tuple[str, ...] | None = None
-    review: tuple[str, ...] | None = None
-    network: str | None = None
-    asset: str | None = None
-    destinations: tuple[str, ...] | None = None
-    wallet: str | None = None
-    tx_ids: tuple[str, ...] | None = None
-    created_from: datetime | None = None
-    created_to: datetime | None = None
-
-
 async def payout_rows(connection: Connection, ids: Sequence[UUID]) -> list[PayoutRow]:
     """These payouts, in this order; unknown ids are left out."""
     return [_row(record) for record in await SQL["by_ids"].rows(connection, list(ids))]
@@ -117,33 +97,6 @@ async def account_of(connection: Connection, payout_id: UUID) -> str | None:
     """Whose payout it is, or None when there is none of this id."""
     row = await SQL["account_of"].one(connection, payout_id)
     return row["account"] if row else None
-
-
-async def search(
-    connection: Connection, filters: Filters, *, before: tuple[datetime, UUID] | None, most: int
-) -> tuple[list[UUID], tuple[datetime, UUID] | None]:
-    """Ids that match, newest first, and where the next page begins (None: there is none)."""
-    rows = await SQL["search"].rows(
-        connection,
-        filters.accounts,
-        filters.account,
-        filters.idempotency_key,
-        filters.status,
-        filters.review,
-        filters.network.lower() if filters.network is not None else None,
-        filters.asset.lower() if filters.asset is not None else None,
-        filters.destinations,
-        filters.wallet,
-        filters.tx_ids,
-        filters.created_from,
-        filters.created_to,
-        before[0] if before else None,
-        before[1] if before else None,
-        most + 1,
-    )
-    kept = rows[:most]
-    more = (kept[-1]["created_at"], kept[-1]["payout_id"]) if len(rows) > most else None
-    return [row["payout_id"] for row in kept], more
 
 
 async def attempts_of(connection: Connection, payout_id: UUID, *, before: int | None, most: int) -> Page:
@@ -171,11 +124,12 @@ def payout_object(row: PayoutRow, catalog: Catalog, addresses: Addresses) -> dic
     link = f"{API}/payouts/{row.payout_id}"
     return {
         "id": str(row.payout_id),
+        "kind": row.kind,
         "status": row.status,
         "review": _review(row),
         "waiting_for": {"reason": row.waits_for, "since": stamp(row.waits_since)} if row.waits_for else None,
         "submission": _submission(row),
-        "account": row.account,
+        "account": row.account if row.kind != SWEEP else None,
         "asset": asset.name if asset else row.asset,
         "network": network.name if network else row.network,
         "destination": addresses.show(row.chain_id, row.destination),
@@ -269,6 +223,7 @@ def _attempt(row: asyncpg.Record) -> dict[str, Any]:
         "fees": json.loads(row["fees"]) if row["fees"] else None,
         "stored_at": stamp(row["stored_at"]),
         "sends": [{**send, "at": stamp(datetime.fromisoformat(send["at"]))} for send in json.loads(row["sends"])],
+        "used_by": _used_by(row),
     }
     match row["token_kind"]:
         case "evm_nonce":
@@ -278,6 +233,23 @@ def _attempt(row: asyncpg.Record) -> dict[str, Any]:
         case _:
             shown["last_valid_block_height"] = row["valid_until"]
     return shown
+
+
+def _used_by(row: asyncpg.Record) -> dict[str, Any] | None:
+    """The transaction that has used the token of an attempt, ours or not, as its block showed it."""
+    if row["spent_tx"] is None:
+        return None
+    return {
+        "tx_hash": row["spent_tx"],
+        "ours": row["spent_by"] == "ours",
+        "succeeded": row["spent_ok"],
+        "fee_base_units": str(int(row["spent_fee"])) if row["spent_fee"] is not None else None,
+        "block_number": row["spent_block"],
+        "block_hash": row["spent_block_hash"],
+        "block_time": stamp(row["spent_at"]),
+        "final": row["spent_final"],
+        "node": row["spent_node"],
+    }
 
 
 def _kind(purpose: str, number: int) -> str:
@@ -295,4 +267,11 @@ def _event(row: asyncpg.Record) -> dict[str, Any]:
         "actor": row["actor"],
         "reason": row["reason"],
         "detail": json.loads(row["body"]),
+        "deliveries": [_delivery(one) for one in json.loads(row["deliveries"])],
     }
+
+
+def _delivery(one: dict[str, Any]) -> dict[str, Any]:
+    """How far the telling of an event to one receiver has come."""
+    at = one["delivered_at"]
+    return {**one, "delivered_at": stamp(datetime.fromisoformat(at)) if at is not None else None}

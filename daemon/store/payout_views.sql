@@ -1,5 +1,5 @@
 -- name: by_ids(ids)
-SELECT p.payout_id, p.account, p.idempotency_key, p.network, p.reference, p.metadata::text AS metadata, p.expected_repeat_of,
+SELECT p.payout_id, p.kind, p.account, p.idempotency_key, p.network, p.reference, p.metadata::text AS metadata, p.expected_repeat_of,
        p.destination, p.amount, p.created_at, a.chain_id, a.decimals, u.name AS asset,
        v.version, v.status, v.review, v.review_since, v.review_detail, v.waits_for, v.waits_since, v.failure_code,
        v.failure_detail, v.cancel_requested_at, v.confirmed_at, v.reversed_at, v.updated_at,
@@ -34,41 +34,14 @@ SELECT p.payout_id, p.account, p.idempotency_key, p.network, p.reference, p.meta
                        FROM tokens x JOIN attempts y USING (token_id) WHERE x.payout_id = p.payout_id) e ON true
  ORDER BY o.place;
 
--- name: search(accounts, account, key, statuses, reviews, network, asset, destinations, wallet, tx_ids, created_from, created_to, before_at, before_id, most)
--- NULL means that a filter is not asked for; a plan is made for the filters at hand.
-SELECT p.payout_id, p.created_at
-  FROM payouts p
-  JOIN assets a USING (asset_id)
-  JOIN units u USING (unit_id)
-  JOIN LATERAL (SELECT * FROM payout_versions n WHERE n.payout_id = p.payout_id ORDER BY n.version DESC LIMIT 1) v ON true
- WHERE ($1::text[] IS NULL OR p.account = ANY ($1))
-   AND ($2::text IS NULL OR p.account = $2)
-   AND ($3::text IS NULL OR p.idempotency_key = $3)
-   AND ($4::text[] IS NULL OR v.status = ANY ($4))
-   AND ($5::text[] IS NULL OR COALESCE(v.review, CASE WHEN v.needs_approval AND v.approved_by IS NULL AND v.status = 'created'
-                                                      THEN 'approval' END) = ANY ($5))
-   AND ($6::text IS NULL OR lower(p.network) = $6)
-   AND ($7::text IS NULL OR lower(u.name) = $7)
-   AND ($8::text[] IS NULL OR p.destination = ANY ($8))
-   AND ($9::text IS NULL OR EXISTS (SELECT FROM wallets w WHERE w.name = $9 AND (w.wallet_id = p.wallet_id OR EXISTS (
-            SELECT FROM tokens k WHERE k.payout_id = p.payout_id AND k.wallet_id = w.wallet_id))))
-   AND ($10::text[] IS NULL OR p.payout_id IN (
-            SELECT k.payout_id FROM chains c JOIN attempts e USING (chain_id) JOIN tokens k USING (token_id) WHERE e.tx_id = ANY ($10)
-            UNION ALL
-            SELECT x.payout_id FROM chains c JOIN transfers t USING (chain_id) JOIN matches x USING (transfer_id)
-             WHERE t.tx_id = ANY ($10) AND x.void_proof_id IS NULL))
-   AND ($11::timestamptz IS NULL OR p.created_at >= $11)
-   AND ($12::timestamptz IS NULL OR p.created_at < $12)
-   AND ($13::timestamptz IS NULL OR (p.created_at, p.payout_id) < ($13, $14::uuid))
- ORDER BY p.created_at DESC, p.payout_id DESC
- LIMIT $15;
-
 -- name: account_of(id)
 SELECT account FROM payouts WHERE payout_id = $1;
 
 -- name: attempts(id, before, most)
 SELECT e.attempt_id AS place, k.version, e.purpose, e.number, e.tx_id, k.kind AS token_kind, k.value AS token_value,
-       e.valid_until, e.fees::text AS fees, e.stored_at,
+       e.valid_until, e.fees::text AS fees, e.stored_at, k.spent_tx, k.spent_by, k.spent_ok, k.spent_block,
+       k.spent_block_hash, k.spent_at, k.spent_fee, k.spent_final,
+       NULLIF(concat_ws(', ', k.spent_node, NULLIF(k.final_node, k.spent_node)), '') AS spent_node,
        COALESCE((SELECT json_agg(json_build_object('node', s.node, 'at', s.at, 'class', s.class, 'text', s.text) ORDER BY s.number)
                    FROM sends s WHERE s.attempt_id = e.attempt_id), '[]')::text AS sends
   FROM tokens k JOIN attempts e USING (token_id)
@@ -77,19 +50,27 @@ SELECT e.attempt_id AS place, k.version, e.purpose, e.number, e.tx_id, k.kind AS
  LIMIT $3;
 
 -- name: ledger(id, before, most)
+-- Its own entries, and what was booked for it as a late success.
 SELECT l.entry_id AS place, l.kind, l.account, u.name AS asset, u.decimals, l.amount, l.version, l.at,
        f.kind AS proof_kind, f.at AS proof_at, t.id AS transfer_id
   FROM ledger_entries l
   JOIN units u USING (unit_id)
   LEFT JOIN proofs f ON f.proof_id = COALESCE(l.proof_id, l.reversal_proof_id)
   LEFT JOIN transfers t ON t.transfer_id = l.transfer_id
- WHERE l.payout_id = $1 AND ($2::bigint IS NULL OR l.entry_id < $2)
+ WHERE l.entry_id IN (SELECT o.entry_id FROM ledger_entries o WHERE o.payout_id = $1
+                      UNION ALL
+                      SELECT s.entry_id FROM transfers x JOIN ledger_entries s USING (transfer_id)
+                       WHERE x.payout_id = $1 AND s.kind = 'suspense')
+   AND ($2::bigint IS NULL OR l.entry_id < $2)
  ORDER BY l.entry_id DESC
  LIMIT $3;
 
 -- name: events(id, before, most)
-SELECT event_id AS place, topic, at, version, actor, reason, body::text AS body
-  FROM events
- WHERE payout_id = $1 AND ($2::bigint IS NULL OR event_id < $2)
- ORDER BY event_id DESC
+SELECT e.event_id AS place, e.topic, e.at, e.version, e.actor, e.reason, e.body::text AS body,
+       COALESCE((SELECT json_agg(json_build_object('receiver', d.receiver, 'state', d.state, 'tries', d.tries,
+                                                   'delivered_at', d.delivered_at) ORDER BY d.receiver)
+                   FROM deliveries d WHERE d.event_id = e.event_id), '[]')::text AS deliveries
+  FROM events e
+ WHERE e.payout_id = $1 AND ($2::bigint IS NULL OR e.event_id < $2)
+ ORDER BY e.event_id DESC
  LIMIT $3;

@@ -129,7 +129,7 @@ def _of_landings(found: Stored) -> Iterator[dict[str, Any]]:
         where = "" if one["canonical"] else ", no longer on the chain"
         void = f", its match void: {one['void']}" if one["void"] else ""
         what = f"transfer {one['tx_id']} at position {one['position']}: {one['result']}{where}{void}"
-        yield _piece(what, block=one["block"], block_hash=one["block_hash"], at=one["block_time"])
+        yield _piece(what, node=one["node"], block=one["block"], block_hash=one["block_hash"], at=one["block_time"])
 
 
 def _of_doubts(found: Stored, doubts: tuple[str, ...]) -> Iterator[dict[str, Any]]:

@@ -25,6 +25,7 @@ SELECT frozen_because() AS frozen,
        (SELECT json_agg(json_build_object(
                   'tx_id', t.tx_id, 'position', t.position, 'canonical', t.canonical, 'result', t.result, 'block', t.block,
                   'block_hash', t.block_hash, 'block_time', t.block_time,
+                  'node', NULLIF(concat_ws(', ', t.node, NULLIF(t.final_node, t.node)), ''),
                   'pays', (t.asset_id, t.destination, t.amount) IS NOT DISTINCT FROM (p.asset_id, p.destination, p.amount)
                           AND t.result <> 'mismatch',
                   'void', (SELECT x.shows FROM matches m JOIN proofs x ON x.proof_id = m.void_proof_id

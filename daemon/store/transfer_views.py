@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -15,16 +16,22 @@ from daemon.store.pages import Page, stamp
 from daemon.store.queries import Connection, load
 
 SQL = load(__name__)
+WALKED_MOST = 20_000  #: transfers that one page may look at
+FEW = 5_000  #: transfers of a wallet that are looked up; of one with more, a page is met soon enough by walking
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferFilters:
-    """What a list of transfers is asked for. None: not asked for."""
+    """What a list of transfers is asked for. None: not asked for.
+
+    `accounts` are those that the caller may see: of others, and of what belongs to no payout, nothing is shown.
+    """
 
     wallet: str | None = None
     result: str | None = None
     tx_ids: tuple[str, ...] | None = None
     payout_id: UUID | None = None
+    accounts: tuple[str, ...] | None = None
 
 
 async def transfers(
@@ -36,12 +43,41 @@ async def transfers(
     catalog: Catalog,
     addresses: Addresses,
 ) -> Page:
-    """Transfers, newest first."""
-    rows = await SQL["list"].rows(
-        connection, filters.wallet, filters.result, filters.tx_ids, filters.payout_id, before, most + 1
-    )
+    """Transfers, newest first. A page that has looked at `WALKED_MOST` ends there, maybe empty; its cursor goes on."""
+    await SQL["plan_anew"].run(connection)
+    wallets = await _wallets(connection, filters)
+    walk = (await _ids(connection, filters, wallets), filters.result, before, WALKED_MOST)
+    rows = await SQL["list"].rows(connection, *walk, wallets, filters.accounts, most + 1)
     chains = {network.chain_id: network.name for network in catalog.networks.values()}
-    return Page.of(rows, most, lambda row: _transfer(row, chains, addresses))
+    page = Page.of(rows, most, lambda row: _transfer(row, chains, addresses))
+    if page.before is not None:
+        return page
+    stopped = await SQL["walked_to"].one(connection, *walk)
+    return Page(page.objects, stopped["place"] if stopped is not None else None)
+
+
+async def _wallets(connection: Connection, filters: TransferFilters) -> list[int] | None:
+    """Every stored wallet that has, or had, the name that is asked for."""
+    if filters.wallet is None:
+        return None
+    return [row["wallet_id"] for row in await SQL["wallets_named"].rows(connection, filters.wallet)]
+
+
+async def _ids(connection: Connection, filters: TransferFilters, wallets: list[int] | None) -> list[int] | None:
+    """All that could match, where they are few; None where they must be walked."""
+    found: list[set[int]] = []
+    if filters.payout_id is not None:
+        found.append(_places(await SQL["of_payout"].rows(connection, filters.payout_id)))
+    if filters.tx_ids is not None:
+        found.append(_places(await SQL["of_transactions"].rows(connection, list(filters.tx_ids))))
+    if not found and wallets is not None:
+        few = _places(await SQL["of_wallets"].rows(connection, wallets, FEW))
+        return sorted(few) if len(few) < FEW else None
+    return sorted(set.intersection(*found)) if found else None
+
+
+def _places(rows: Iterable[asyncpg.Record]) -> set[int]:
+    return {row["transfer_id"] for row in rows}
 
 
 def _transfer(row: asyncpg.Record, chains: dict[str, str], addresses: Addresses) -> dict[str, Any]:

@@ -25,15 +25,21 @@ class Foreign:
 
 
 async def record(
-    connection: Connection, *, chain_id: str, kind: str, wallet_ids: dict[str, int], uses: Sequence[TokenUse]
+    connection: Connection,
+    *,
+    chain_id: str,
+    kind: str,
+    wallet_ids: dict[str, int],
+    uses: Sequence[TokenUse],
+    node: str | None,
 ) -> list[Foreign]:
-    """Note these uses in token order; those that are new and not ours."""
+    """Note these uses in token order, by `node`'s reading; those that are new and not ours."""
     foreign: list[Foreign] = []
     for use in uses:
         wallet_id = wallet_ids.get(use.wallet)
         if wallet_id is None:
             continue
-        row = await tokens.record_use(connection, wallet_id=wallet_id, kind=kind, use=use)
+        row = await tokens.record_use(connection, wallet_id=wallet_id, kind=kind, use=use, node=node)
         if row is None or row["spent_by"] != "foreign" or not row["fresh"]:
             continue
         foreign.append(await _foreign(connection, chain_id, row["token_id"], use))

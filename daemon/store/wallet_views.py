@@ -1,4 +1,4 @@
-"""Wallets as the API shows them, and what a person may do to one: pause it, resume it."""
+"""Wallets as the API shows them. Reads only."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import asyncpg
 
 from daemon.payouts.amounts import show_amount
 from daemon.store.catalog import Catalog
-from daemon.store.incidents import pause as pause_one
 from daemon.store.orders import Addresses
-from daemon.store.outbox import Event, Outbox
 from daemon.store.pages import stamp
 from daemon.store.queries import Connection, load
 
@@ -26,36 +24,6 @@ async def wallets(
     rows = await SQL["list"].rows(connection, list(names) if names is not None else None)
     chains = {network.chain_id: network.name for network in catalog.networks.values()}
     return [_wallet(row, chains, addresses) for row in rows]
-
-
-async def pause(connection: Connection, name: str | None, *, reason: str, by: str, outbox: Outbox) -> list[str]:
-    """Pause the wallet of this name, or all; the names concerned, paused before or not.
-
-    A pause that stands keeps its own reason. When this returns and commits, no binding is under way.
-    """
-    rows = await SQL["to_pause"].rows(connection, [name] if name is not None else None)
-    for row in rows:
-        await pause_one(connection, row["wallet_id"], reason=reason, by=by, outbox=outbox)
-    return [row["name"] for row in rows]
-
-
-async def resume(connection: Connection, name: str, *, reason: str, by: str, outbox: Outbox) -> list[str]:
-    """Let the wallet of this name bind tokens again; the names concerned, paused before or not."""
-    rows = await SQL["to_pause"].rows(connection, [name])
-    for row in rows:
-        if await SQL["resume"].run(connection, row["wallet_id"]):
-            await outbox.emit(
-                connection,
-                Event(
-                    topic="wallet.resumed",
-                    subject=row["name"],
-                    body={"wallet": row["name"], "reason": reason, "by": by},
-                    thread=f"wallet:{row['name']}",
-                    actor=by,
-                    reason=reason,
-                ),
-            )
-    return [row["name"] for row in rows]
 
 
 def _wallet(row: asyncpg.Record, chains: dict[str, str], addresses: Addresses) -> dict[str, Any]:

@@ -14,10 +14,3 @@ SELECT w.wallet_id, w.name, w.chain_id, w.address, w.signs, w.retired, w.paused,
                        FROM coverage x WHERE x.wallet_id = w.wallet_id) c ON true
  WHERE $1::text[] IS NULL OR w.name = ANY ($1)
  ORDER BY w.name, w.wallet_id;
-
--- name: to_pause(names)
--- Locked in order, so that pausing all and pausing one never wait for each other in a ring.
-SELECT wallet_id, name FROM wallets WHERE $1::text[] IS NULL OR name = ANY ($1) ORDER BY wallet_id FOR NO KEY UPDATE;
-
--- name: resume(wallet_id)
-UPDATE wallets SET paused = NULL, paused_at = NULL, paused_by = NULL WHERE wallet_id = $1 AND paused IS NOT NULL;

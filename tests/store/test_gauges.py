@@ -28,25 +28,37 @@ async def connection(database_dsn: str) -> AsyncIterator[rows.Connection]:
     await connection.close()
 
 
-async def behind_the_schema(connection: rows.Connection, statement: str) -> None:
-    """Change what triggers and foreign keys would refuse."""
+async def test_what_ended_is_counted_once_however_often_and_by_whomever_it_is_asked(
+    connection: rows.Connection, database_dsn: str
+) -> None:
+    await _end(connection, 2)
+    first = await gauges.ended_payouts(connection)
+    again = await gauges.ended_payouts(connection)
+    other = await asyncpg.connect(database_dsn)
+    async with connection.transaction(), other.transaction():
+        await _end(connection, 1)
+        beside = await gauges.ended_payouts(other)
+    after = await gauges.ended_payouts(other)
+    await other.close()
+
+    truth = await connection.fetchval("SELECT count(*) FROM payout_versions WHERE status = 'failed'")
+    assert first == again == beside == {(CHAIN, ASSET, "failed"): 2}
+    assert after == {(CHAIN, ASSET, "failed"): 3}
+    assert truth == 3
+
+
+async def _end(connection: rows.Connection, count: int) -> None:
+    """The first `count` created payouts are cancelled."""
     await connection.execute(
-        f"SET session_replication_role = replica; {statement}; SET session_replication_role = origin"
+        "INSERT INTO proofs (shows, kind, payout_id, version, evidence)"
+        " SELECT 'dead', 'never_bound', payout_id, version, '[]' FROM payout_versions"
+        " WHERE status = 'created' ORDER BY payout_id LIMIT $1",
+        count,
     )
-
-
-async def test_open_payouts_explain_their_reservations(connection: rows.Connection) -> None:
-    assert await gauges.reservations_unexplained(connection) == {}
-
-
-async def test_a_reservation_that_outlives_its_payout_is_counted(connection: rows.Connection) -> None:
-    await behind_the_schema(
-        connection,
-        "UPDATE payout_versions SET status = 'failed', proof_id = 1 "
-        "WHERE payout_id = (SELECT payout_id FROM payouts ORDER BY payout_id LIMIT 1)",
+    await connection.execute(
+        "UPDATE payout_versions v SET status = 'failed', proof_id = f.proof_id FROM proofs f"
+        " WHERE f.payout_id = v.payout_id AND v.status = 'created'"
     )
-
-    assert await gauges.reservations_unexplained(connection) == {ASSET: 1}
 
 
 async def test_the_oldest_of_each_state_is_named_with_its_age(connection: rows.Connection) -> None:
