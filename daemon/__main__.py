@@ -11,7 +11,9 @@ from daemon.cli.mistakes import FAILED, CommandFailed
 from daemon.config.errors import ConfigError
 
 #: Modules of daemon.cli, in the order of `--help`. Each has `register(subparsers)`.
-COMMANDS = ("run", "demo", "payout", "incident", "wallet", "check_config", "migrate", "simulate", "states")
+COMMANDS = (
+    "run", "demo", "payout", "account", "incident", "wallet", "check_config", "doctor", "migrate", "simulate", "states",
+)  # fmt: skip
 
 INTERRUPTED = 130  #: What a shell reports for a command that Ctrl-C ended.
 

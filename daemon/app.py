@@ -17,6 +17,7 @@ import aiohttp
 import structlog
 
 from chains.base import Rail, Signer
+from chains.errors import SignerError
 from chains.registry import build_rail
 from chains.settings import NodeSettings
 from chains.signers.key_file import load_key_file
@@ -29,26 +30,34 @@ from daemon.clock import Clock, SystemClock
 from daemon.config.alerts import AlertConfig, PagerDutyConfig
 from daemon.config.model import Config
 from daemon.config.wallets import Keystore, PrivateKeyFile, WalletConfig
+from daemon.high_water import open_high_water
 from daemon.local.begin_anew import open_embedded
 from daemon.local.devnets import LocalChain, bring_up
 from daemon.local.postgres_place import data_dir_for
 from daemon.metrics import Metrics
 from daemon.opening import Opened, StartRefused
+from daemon.policing import policy_of, record_uses
 from daemon.roles import Role
-from daemon.store import deliveries, freezing
+from daemon.store import deliveries
 from daemon.store.catalog import Catalog
 from daemon.store.database import Database
+from daemon.store.errors import Refused
 from daemon.store.incidents import Desk
+from daemon.store.ledger import Duplicate
+from daemon.store.orders import Policy
 from daemon.store.outbox import Event, Outbox, Subscriber
 from daemon.supervise import Supervisor
+from daemon.workers.books import Books
 from daemon.workers.confirm import Confirm
 from daemon.workers.context import Chain, Context, Worker
 from daemon.workers.finalise import Finalise
-from daemon.workers.guard import Guard
+from daemon.workers.guard import Guard, why_frozen
 from daemon.workers.listen import Listen
 from daemon.workers.notify import Notify, Render
 from daemon.workers.observe import Observe
 from daemon.workers.reconcile import Reconcile
+from daemon.workers.replace import Replace
+from daemon.workers.seal import Seal
 from daemon.workers.send import SendLoop
 from daemon.workers.sign import Sign
 from daemon.workers.sweep import Sweep
@@ -83,6 +92,7 @@ class Daemon:
     locals: Mapping[str, LocalChain]
     dsn: str = field(repr=False)
     supervisor: Supervisor
+    policy: Policy
     migrated: bool = True
 
 
@@ -92,6 +102,7 @@ class Options:
 
     roles: frozenset[Role] = frozenset(Role)
     may_initialise: bool = False
+    allow_account_change: frozenset[str] = frozenset()  #: names of tokens whose default account may be another one now
     block_time_s: float | None = 1.0  #: of local chains; None: blocks come only when asked for
     node_urls: Mapping[str, tuple[NodeSettings, ...]] = field(
         default_factory=dict
@@ -106,24 +117,29 @@ async def open_daemon(config: Config, stack: AsyncExitStack, *, options: Options
     metrics = metrics_of(config)
     opened = await open_chains(config, stack, nodes=nodes, clock=clock, metrics=metrics)
     dsn = await open_database(config, stack, opened, now=clock.now())
+    high_water = open_high_water(config, options.roles, stack)
     may_initialise = options.may_initialise or config.is_devnet
-    known = [] if may_initialise else await opening.histories(config, opened)
+    known = [] if may_initialise else [*await opening.histories(config, opened), *high_water.witnesses]
     applied = await opening.prepare_schema(dsn, may_initialise=may_initialise, histories=known)
     if applied:
         log.info("database.migrated", files=len(applied))
     db = await Database.connect(dsn)
+    db.on_refused = partial(_count_refused, metrics)
     stack.push_async_callback(db.close)
     names = await opening.name_everything(db, config, opened)
     told = await _receivers(config, stack, clock)
-    context = Context(db, names, desk_of(config, metrics, names), clock, metrics, holder=_holder())
-    frozen = await db.run(lambda connection: freezing.look(connection, desk=context.desk))
+    desk = desk_of(config, metrics, names)
+    context = Context(db, names, desk, clock, metrics, holder=_holder(), high_water=high_water)
+    frozen = await why_frozen(context)
     if frozen is not None:
         log.error("deployment.frozen", detail=frozen)
     await opening.take_up_wallets(db, names, opened, desk=context.desk)
     await _name_gone_receivers(config, db)
     chains = tuple(_chain(config, one) for one in opened.values())
-    workers = _workers(config, context, chains, told, render(names, opened), options)
-    return Daemon(config, context, chains, told, locals_, dsn, Supervisor(context, workers))
+    policy = policy_of(config, names)
+    await record_uses(dsn, policy.terms)
+    workers = _workers(config, context, chains, told, render(names, opened), options, policy)
+    return Daemon(config, context, chains, told, locals_, dsn, Supervisor(context, workers), policy)
 
 
 async def _name_gone_receivers(config: Config, db: Database) -> None:
@@ -144,7 +160,7 @@ async def open_database(config: Config, stack: AsyncExitStack, opened: Mapping[s
     place = data_dir_for(config.database.data_dir, instance=config.instance)
     local = [one.rail for one in opened.values() if one.config.is_devnet]
     geneses = {rail.chain_id: await rail.genesis() for rail in local}
-    return await open_embedded(place, stack, geneses=geneses, now=now)
+    return await open_embedded(place, stack, geneses=geneses, now=now, high_water=config.database.high_water)
 
 
 async def open_chains(
@@ -217,16 +233,27 @@ def desk_of(config: Config, metrics: Metrics, names: Catalog) -> Desk:
     )
 
 
-def _count(metrics: Metrics, event: Event) -> None:
-    """Counters and log lines, fed by what is told. Before the commit: of a change that is rolled back too."""
+def _count(metrics: Metrics, event: Event, certain: bool) -> None:
+    """Counters and log lines, fed by what was told and committed.
+
+    What may have been committed, because the answer was lost, is logged as that and not counted.
+    """
     if event.topic in TOLD:
         shown = {name: event.body[name] for name in ("kind", "severity", "wallet", "title") if event.body.get(name)}
+        shown |= {} if certain else {"commit": "unknown"}
         log.log(TOLD[event.topic], event.topic, subject=event.subject, by=event.actor, reason=event.reason, **shown)
     counter = {"incident.opened": "incidents_opened_total", "incident.resolved": "incidents_resolved_total"}.get(
         event.topic
     )
-    if counter is not None:
+    if counter is not None and certain:
         metrics.add(counter, kind=str(event.body["kind"]))
+
+
+def _count_refused(metrics: Metrics, refused: Refused) -> None:
+    """A second entry for what is booked already is a bug, or two that raced: the database stopped it."""
+    if isinstance(refused, Duplicate):
+        metrics.add("ledger_duplicate_refusals_total", kind=refused.kind)
+        log.warning("ledger.duplicate_refused", kind=refused.kind, detail=refused.detail)
 
 
 def _subscriber(alert: AlertConfig) -> Subscriber:
@@ -241,7 +268,7 @@ def _subscriber(alert: AlertConfig) -> Subscriber:
 async def _receivers(config: Config, stack: AsyncExitStack, clock: Clock) -> tuple[Receiver, ...]:
     session: aiohttp.ClientSession = await stack.enter_async_context(open_session())
     return receivers.build(
-        [_receiver(alert) for alert in config.alerts],
+        [receiver_of(alert) for alert in config.alerts],
         instance=config.instance,
         console_url=None,
         session=session,
@@ -249,7 +276,8 @@ async def _receivers(config: Config, stack: AsyncExitStack, clock: Clock) -> tup
     )
 
 
-def _receiver(alert: AlertConfig) -> receivers.ReceiverConfig:
+def receiver_of(alert: AlertConfig) -> receivers.ReceiverConfig:
+    """An entry of `alerts` as the receivers take it, secrets read."""
     return receivers.ReceiverConfig(
         kind=alert.kind,
         name=alert.name,
@@ -270,6 +298,7 @@ def _chain(config: Config, opened: Opened) -> Chain:
         max_blind_blocks=opened.config.blind_blocks,
         grace_s=config.detectors.orphan_transfer.grace_for(signs=False),
         duplicate_window_s=config.detectors.duplicate_transfer.window_s,
+        bump_after_blocks=opened.config.fees.bump_after_blocks,
     )
 
 
@@ -280,34 +309,51 @@ def _workers(
     told: Sequence[Receiver],
     render: Render,
     options: Options,
+    policy: Policy,
 ) -> list[Worker]:
     """The loops of the roles that this process has."""
-    workers: list[Worker] = []
+    workers: list[Worker] = [Guard(context)]
     roles = options.roles
     for chain in chains:
         settings = config.chains[chain.name]
         if Role.SIGN in roles:
-            workers += [
-                Sign(context, chain, context.catalog.wallets[wallet.name], signer_of(wallet))
-                for wallet in config.wallets_of(chain.name)
-                if wallet.signs and not wallet.retired
-            ]
+            workers += _signing(config, context, chain, policy)
         if Role.SEND in roles:
             workers.append(SendLoop(context, chain))
         if Role.WATCH in roles:
             workers += [
                 Watch(context, chain, interval_s=settings.poll_s),
                 Listen(context, chain),
-                Finalise(context, chain),
+                Finalise(context, chain, ledger=config.ledger.mode == "enforce"),
                 Confirm(context, chain),
             ]
         if Role.DETECT in roles:
             workers.append(Reconcile(context, chain))
     if Role.DETECT in roles:
-        workers += [_sweep(config, context, chains), Guard(context), Observe(context, chains)]
+        workers += [_sweep(config, context, chains), Observe(context, chains), Seal(context)]
+        workers.append(Books(context, owed_times=config.detectors.ledger_mismatch.owed_times))
     if Role.ALERT in roles:
         dice = random.Random(secrets.randbits(64))  # noqa: S311  # spreads retries, guards nothing
         workers += [Notify(context, receiver, render=render, dice=dice) for receiver in told]
+    return workers
+
+
+def _signing(config: Config, context: Context, chain: Chain, policy: Policy) -> list[Worker]:
+    """The loops that hold keys. A retired wallet signs nothing new; what it signed is still replaced and cancelled."""
+    workers: list[Worker] = []
+    for wallet in config.wallets_of(chain.name):
+        if not wallet.signs:
+            continue
+        row = context.catalog.wallets[wallet.name]
+        if not wallet.retired:
+            signer = signer_of(wallet)
+            workers += [Sign(context, chain, row, signer, policy=policy), Replace(context, chain, row, signer)]
+            continue
+        try:
+            workers.append(Replace(context, chain, row, signer_of(wallet)))
+        except SignerError as error:
+            detail = f"its key cannot be read, so nothing that it signed can be cancelled or bid for again: {error}"
+            log.warning("signer.retired_key_missing", wallet=wallet.name, detail=detail)
     return workers
 
 
@@ -317,6 +363,7 @@ def _sweep(config: Config, context: Context, chains: Sequence[Chain]) -> Sweep:
         limits_s=config.detectors.stuck_payout.limits_s,
         chains=chains,
         gap_limit_s=config.detectors.coverage_gap.limit_s,
+        window_s=max((limit.window_s for limit in config.policy.limits), default=0.0),
     )
 
 
@@ -337,9 +384,11 @@ def _loop_names(config: Config) -> list[str]:
     """Every loop that a daemon of this config may run, whatever its roles."""
     per_chain = ("send", "watch", "listen", "finalise", "confirm", "reconcile")
     names = [f"{loop}:{chain}" for chain in config.chains for loop in per_chain]
-    names += [f"sign:{wallet.name}" for wallet in config.wallets.values() if wallet.signs]
+    names += [
+        f"{loop}:{wallet.name}" for loop in ("sign", "replace") for wallet in config.wallets.values() if wallet.signs
+    ]
     names += [f"notify:{alert.name}" for alert in config.alerts]
-    return [*names, "sweep", "guard", "observe"]
+    return [*names, "sweep", "guard", "observe", "seal", "books"]
 
 
 def _holder() -> str:

@@ -102,7 +102,7 @@ TABLE: tuple[Metric, ...] = (
     Metric("wallet_nonce", GAUGE, "Next nonce.", ("wallet", "source=nonce_source"), DATABASE),
     Metric("wallet_paused", GAUGE, "1 while no token is bound.", ("wallet",), DATABASE),
     Metric("ledger_difference", GAUGE, "Chain minus book; below 0 is an error.", ("wallet", "asset"), DATABASE),
-    Metric("reservations_unexplained", GAUGE, "Reservations without an open payout.", ("asset=any_asset",), DATABASE),
+    Metric("reservations_unexplained", GAUGE, "Reserve and open payouts apart.", ("asset=any_asset",), DATABASE),
     Metric("ledger_entries_total", COUNTER, "Ledger entries written.", ("kind=entry",)),
     Metric("ledger_duplicate_refusals_total", COUNTER, "Entries refused as a second one.", ("kind=entry",)),
     Metric("loop_last_success_timestamp_seconds", GAUGE, "When a loop last ended a round well.", ("loop",)),
@@ -123,7 +123,8 @@ FIXED_SETS: Mapping[str, tuple[str, ...]] = {
     "code": (
         "idempotency_key_missing", "idempotency_key_invalid", "invalid_json", "invalid_request", "unauthenticated",
         "forbidden", "four_eyes_required", "not_found", "method_not_allowed", "too_large", "unsupported_media_type",
-        "rate_limited", "unavailable", "invalid_state", "evidence_contradicts", "not_proved",
+        "request_timeout", "headers_too_large", "rate_limited", "unavailable", "internal_error", "invalid_state",
+        "evidence_contradicts", "not_proved",
         "idempotency_key_reused", "asset_unavailable", "insufficient_funds", "limit_exceeded", "destination_refused",
     ),
     "answer": ("accepted", "investigate", "same_bytes", "replace", "hold", "refused", "unknown"),

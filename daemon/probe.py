@@ -28,14 +28,19 @@ class DaemonProbe:
         limits_s: Mapping[str, float],
         gap_limit_s: float,
         version: str,
+        storing: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`limits_s` is how old a payout may be per status, `gap_limit_s` how long a block may stay unread."""
+        """`limits_s` is how old a payout may be per status, `gap_limit_s` how long a block may stay unread.
+
+        `storing` says whether somebody stores the orders that come in.
+        """
         self._context = context
         self._supervisor = supervisor
         self._chains = tuple(chains)
         self._limits_s = dict(limits_s)
         self._gap_limit_s = gap_limit_s
         self._version = version
+        self._storing = storing
         self._heard: dict[tuple[str, str], float] = {}
         self._started = time.monotonic()
 
@@ -56,9 +61,7 @@ class DaemonProbe:
                 at=self._context.clock.now(),
                 database=database,
                 frozen=seen["frozen"] if seen else None,
-                loops=tuple(
-                    self._loop(worker) for worker in self._supervisor.workers if math.isfinite(worker.timeout_s)
-                ),
+                loops=(*(self._loop(worker) for worker in self._supervisor.workers), self._intake()),
                 chains=tuple(self._chain(chain, seen) for chain in self._chains),
                 outbox_oldest_s=seen["outbox"][0] if seen else None,
                 outbox_refused=seen["outbox"][1] if seen else 0,
@@ -101,6 +104,8 @@ class DaemonProbe:
 
     def _loop(self, worker: Worker) -> documents.Loop:
         pulse: Pulse = self._supervisor.pulses[worker.name]
+        if not math.isfinite(worker.timeout_s):
+            return _endless(worker.name, running=not pulse.stopped)
         now = self._context.clock.now().timestamp()
         age = now - pulse.last_success if pulse.last_success is not None else time.monotonic() - self._started
         return documents.Loop(
@@ -109,6 +114,9 @@ class DaemonProbe:
             interval_s=worker.interval_s + worker.timeout_s,
             age_s=max(0.0, age),
         )
+
+    def _intake(self) -> documents.Loop:
+        return _endless("intake", running=self._storing())
 
     def _chain(self, chain: Chain, seen: Mapping[str, Any]) -> documents.Chain:
         mark: gauges.ChainMark | None = seen["marks"].get(chain.chain_id) if seen else None
@@ -144,6 +152,11 @@ class DaemonProbe:
             return documents.Oldest(age_s=None, limit_s=limit)
         ages = [age for (_, state), age in seen["oldest"].items() if state == status]
         return documents.Oldest(age_s=max(ages, default=0.0), limit_s=limit)
+
+
+def _endless(name: str, *, running: bool) -> documents.Loop:
+    """A loop whose one round never ends: it is alive, or it has ended."""
+    return documents.Loop(name=name, running=running, interval_s=math.inf, age_s=0.0)
 
 
 async def _nothing(connection: Connection) -> dict[str, Any]:

@@ -13,8 +13,10 @@ from uuid import UUID, uuid4
 import structlog
 from aiohttp import web
 
+from daemon import callers
 from daemon.addresses import RailAddresses
 from daemon.api.auth import ApiToken, Role
+from daemon.api.listener import Bounds, Runner
 from daemon.api.server import make_app, make_metrics_app
 from daemon.app import Daemon, Options, open_daemon
 from daemon.config.api import ApiTokenConfig
@@ -25,16 +27,18 @@ from daemon.probe import DaemonProbe
 from daemon.roles import Role as Share
 from daemon.store import leases
 from daemon.store.catalog import Catalog
+from daemon.store.database import Database
 from daemon.store.errors import StoreError
 from daemon.store.intake import Intake, IntakeSettings
 from daemon.store.intake_batch import Rules
-from daemon.store.orders import Policy
 from daemon.store.payout_views import payout_objects
 from daemon.store.queries import Connection
 from daemon.store.twins import TwinRules
 from daemon.workers.notify import Render
 
 log = structlog.get_logger()
+
+API_SESSION = {"statement_timeout": "10s"}  #: of what a request asks; less than the request's own limit
 
 Ready = Callable[[Daemon, Mapping[str, int]], Awaitable[None]]
 
@@ -48,7 +52,7 @@ async def run(config: Config, *, options: Options, ready: Ready | None = None) -
         daemon = await open_daemon(config, stack, options=options, render=_render)
         _stop_on_signals(daemon)
         intake = _intake(daemon)
-        ports = await _listen(daemon, intake, stack) if Share.API in options.roles else {}
+        ports = await _open_api(daemon, intake, stack, options) if Share.API in options.roles else {}
         async with asyncio.TaskGroup() as group:
             storing = group.create_task(intake.run(), name="intake")
             log.info("daemon.started", instance=config.instance, roles=sorted(options.roles), **ports)
@@ -80,7 +84,7 @@ def _intake(daemon: Daemon) -> Intake:
     detectors = config.detectors
     rules = Rules(
         ledger=config.ledger.mode == "enforce",
-        policy=Policy(allow=frozenset(config.policy.allow), block=frozenset(config.policy.block)),
+        policy=daemon.policy,
         twins=TwinRules(
             enabled=detectors.near_duplicate.enabled,
             window_s=detectors.near_duplicate.window_s,
@@ -88,8 +92,17 @@ def _intake(daemon: Daemon) -> Intake:
         ),
     )
     signing = [worker.name for worker in daemon.supervisor.workers if worker.name.startswith("sign:")]
+
+    async def remember(orders: Sequence[UUID]) -> None:
+        context.high_water.note(orders=orders)
+        await context.high_water.keep()
+
     settings = IntakeSettings(
-        addresses=_addresses(daemon), rules=rules, new_id=uuid4, stored=lambda: context.bells.ring(*signing)
+        addresses=_addresses(daemon),
+        rules=rules,
+        new_id=uuid4,
+        stored=lambda: context.bells.ring(*signing),
+        remember=remember,
     )
     return Intake(context.db, context.catalog, context.desk, settings)
 
@@ -108,9 +121,20 @@ def _render(names: Catalog, chains: Mapping[str, Opened]) -> Render:
     return render
 
 
-async def _listen(daemon: Daemon, intake: Intake, stack: AsyncExitStack) -> dict[str, int]:
+async def _open_api(daemon: Daemon, intake: Intake, stack: AsyncExitStack, options: Options) -> dict[str, int]:
+    """Remember who may call, then serve; the ports. Raises StartRefused."""
+    tokens = [_token(token) for token in daemon.config.api_tokens]
+    await callers.remember(daemon.context.db, tokens, allowed=options.allow_account_change)
+    return await _listen(daemon, intake, stack, tokens)
+
+
+async def _listen(daemon: Daemon, intake: Intake, stack: AsyncExitStack, tokens: Sequence[ApiToken]) -> dict[str, int]:
     """Serve the API, and metrics on a listener of their own where one is configured; the ports."""
     config = daemon.config
+    # Connections of its own, so that no flood of requests takes those of the loops that sign, send and tell.
+    database = await Database.connect(daemon.dsn, session=API_SESSION)
+    database.on_refused = daemon.context.db.on_refused
+    stack.push_async_callback(database.close)
     probe = DaemonProbe(
         daemon.context,
         daemon.supervisor,
@@ -118,16 +142,18 @@ async def _listen(daemon: Daemon, intake: Intake, stack: AsyncExitStack) -> dict
         limits_s=config.detectors.stuck_payout.limits_s,
         gap_limit_s=config.detectors.coverage_gap.limit_s,
         version=_version(),
+        storing=lambda: not intake.ended,
     )
     app = make_app(
-        database=daemon.context.db,
+        database=database,
         catalog=daemon.context.catalog,
         addresses=_addresses(daemon),
         intake=intake,
         outbox=daemon.context.desk.outbox,
-        tokens=[_token(token) for token in config.api_tokens],
+        tokens=tokens,
         probe=probe,
         metrics=daemon.context.metrics,
+        rails={chain.chain_id: chain.rail for chain in daemon.chains},
     )
     ports = {"api": await _serve(app, config.http.listen, stack)}
     if config.http.metrics_listen is not None:
@@ -138,7 +164,7 @@ async def _listen(daemon: Daemon, intake: Intake, stack: AsyncExitStack) -> dict
 
 async def _serve(app: web.Application, listen: Listen, stack: AsyncExitStack) -> int:
     """Serve `app`; the port that was really taken."""
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=5.0)
+    runner = Runner(app, Bounds.of_this_process())
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     site = web.TCPSite(runner, listen.host, listen.port)
@@ -155,13 +181,12 @@ async def _serve(app: web.Application, listen: Listen, stack: AsyncExitStack) ->
 
 def _token(token: ApiTokenConfig) -> ApiToken:
     """A caller as the gate knows it: the token's digest, never the token."""
-    everyone = "*" in token.accounts or ("admin" in token.roles and not token.accounts)
     return ApiToken(
         name=token.name,
         digest=ApiToken.digest_of(token.token.reveal()),
         roles=frozenset(Role(role) for role in token.roles),
         account=token.account,
-        accounts=None if everyone else frozenset(token.accounts),
+        accounts=None if token.everywhere else frozenset(token.accounts),
         rate_per_s=token.rate_per_s,
     )
 

@@ -2,7 +2,7 @@
 
 The world's errors (no node, no database) are waited out with back-off. A programmer's error is logged;
 five in a row stop that loop, not the process: money that is on its way must go on being watched. A
-stopped loop fails /health.
+stopped loop fails /health, and so does one whose task has ended in any other way.
 """
 
 from __future__ import annotations
@@ -85,7 +85,16 @@ class Supervisor:
         return self._stopping.is_set()
 
     async def _loop(self, worker: Worker) -> None:
-        pulse, bells, clock = self.pulses[worker.name], self._context.bells, self._context.clock
+        pulse = self.pulses[worker.name]
+        try:
+            await self._rounds(worker, pulse)
+        finally:
+            if not self.stopping and not pulse.stopped:  # a task that was cancelled tells nobody by itself
+                pulse.stopped = True
+                log.error("loop.ended", loop=worker.name)
+
+    async def _rounds(self, worker: Worker, pulse: Pulse) -> None:
+        bells, clock = self._context.bells, self._context.clock
         bugs = 0
         while not self.stopping:
             more = False

@@ -7,6 +7,7 @@ from typing import Literal
 
 from aiohttp import web
 
+from daemon.api import statements
 from daemon.api.auth import Role
 from daemon.api.context import CALLER, CONTEXT, REPLAYED, answer, caller_with, key_of, parsed, read_body
 from daemon.api.problems import Problem
@@ -41,12 +42,12 @@ async def book(request: web.Request, kind: Literal["credit", "debit"]) -> web.Re
         reference=body.reference,
         actor=caller.name,
     )
-    outcome = await accounts.book(context.database, booking, outbox=context.outbox)
+    rules = context.intake.shop.rules
+    outcome = await accounts.book(context.database, booking, outbox=context.outbox, ledger_on=rules.ledger)
     if isinstance(outcome, Rejected):
         raise Problem.of(outcome)
     if outcome.replayed:
         return answer(outcome.entry, headers=REPLAYED)
-    context.metrics.add("ledger_entries_total", kind=kind)
     return answer(outcome.entry, status=201)
 
 
@@ -59,6 +60,11 @@ async def balances(request: web.Request) -> web.Response:
     async with request.app[CONTEXT].database.transaction() as connection:
         found = await accounts.balances(connection, account)
     return answer({"data": found})
+
+
+async def statement(request: web.Request) -> web.Response:
+    """GET /accounts/{account}/statement."""
+    return await statements.show(request, _account(request))
 
 
 def _account(request: web.Request) -> str:
@@ -76,4 +82,5 @@ def routes() -> list[web.RouteDef]:
         web.post(f"{root}/credits", partial(book, kind="credit")),
         web.post(f"{root}/debits", partial(book, kind="debit")),
         web.get(f"{root}/balances", balances),
+        web.get(f"{root}/statement", statement),
     ]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from daemon.api.problems import Problem
+from daemon.store.orders import TREASURY
 
+ROUNDING = 1e-9  #: of levels that are sums of fractions: who waits as long as was said is let in
 TOKEN_MOST = 1024  #: characters of a bearer token; longer ones are nobody's
 
 
@@ -48,7 +51,9 @@ class ApiToken:
         return role in self.roles or Role.ADMIN in self.roles
 
     def may_use(self, account: str) -> bool:
-        """Whether this caller may act for, and look into, this account."""
+        """Whether this caller may act for, and look into, this account. Sweeps are every treasurer's."""
+        if account == TREASURY and self.may(Role.TREASURY):
+            return True
         return self.accounts is None or account == self.account or account in self.accounts
 
     @property
@@ -56,7 +61,9 @@ class ApiToken:
         """The accounts whose payouts this caller may see; None: all."""
         if self.accounts is None:
             return None
-        return tuple(sorted(self.accounts | ({self.account} if self.account is not None else set())))
+        own = {self.account} if self.account is not None else set()
+        swept = {TREASURY} if self.may(Role.TREASURY) else set()
+        return tuple(sorted(self.accounts | own | swept))
 
     def require(self, role: Role) -> None:
         """Raise Problem 403 unless this caller has the role."""
@@ -93,23 +100,34 @@ class Gatekeeper:
         self._count(found)
         return found
 
+    def charge(self, token: ApiToken, more: int) -> None:
+        """Take `more` from the token's bucket for a request that holds several, and let it go below empty.
+
+        So what is larger than the bucket is possible too: the next request waits until the bucket has recovered.
+        """
+        if token.rate_per_s is not None:
+            self._levels[token.name] = self._level(token) - more, self._monotonic()
+
     def _count(self, token: ApiToken) -> None:
-        """Take one from the token's bucket, which holds one second's worth, at least one."""
+        """Take one from the token's bucket, which holds one second's worth, at least one. Raises Problem 429."""
         if token.rate_per_s is None:
             return
-        now = self._monotonic()
-        most = max(1.0, token.rate_per_s)
-        level, since = self._levels.get(token.name, (most, now))
-        level = min(most, level + (now - since) * token.rate_per_s)
-        if level < 1.0:
-            self._levels[token.name] = level, now
-            wait_s = int((1.0 - level) / token.rate_per_s) + 1
+        level = self._level(token)
+        if level < 1.0 - ROUNDING:
+            wait_s = math.ceil((1.0 - level) / token.rate_per_s)
             raise Problem(
                 "rate_limited",
-                f"token {token.name} may ask {token.rate_per_s:g} times a second",
-                headers={"Retry-After": str(wait_s)},
+                f"token {token.name} may ask {token.rate_per_s:g} times a second; each payout of a batch counts",
+                headers={"Retry-After": str(max(1, wait_s))},
             )
-        self._levels[token.name] = level - 1.0, now
+        self._levels[token.name] = level - 1.0, self._monotonic()
+
+    def _level(self, token: ApiToken) -> float:
+        """What the token's bucket holds now."""
+        assert token.rate_per_s is not None
+        now, most = self._monotonic(), max(1.0, token.rate_per_s)
+        level, since = self._levels.get(token.name, (most, now))
+        return min(most, level + (now - since) * token.rate_per_s)
 
 
 def _unauthenticated(detail: str) -> Problem:

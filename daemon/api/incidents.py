@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from daemon.api.auth import Role
-from daemon.api.context import CONTEXT, answer, body_of, caller_with, id_of, not_found, page
+from daemon.api.context import CALLER, CONTEXT, answer, body_of, caller_with, id_of, not_found, page
 from daemon.api.problems import Problem
 from daemon.api.query import PAGING, Query, cursor_of
 from daemon.api.schema import AckBody, NoteBody, ResolveBody
@@ -17,18 +17,21 @@ from daemon.metrics import FIXED_SETS
 from daemon.store import incident_actions
 from daemon.store.incident_actions import Answer, Impossible, IncidentFilters
 from daemon.store.payout_views import API
+from daemon.store.queries import Connection
 
 STATES = ("open", "acknowledged", "resolved")
 
 
 async def search(request: web.Request) -> web.Response:
-    """GET /incidents, newest first."""
-    query = Query(request, ("state", "kind", "severity", "wallet", *PAGING))
+    """GET /incidents, newest first; without those that name payouts of accounts which are not the caller's."""
+    query = Query(request, ("state", "kind", "severity", "wallet", "payout_id", *PAGING))
     filters = IncidentFilters(
         states=query.choices("state", STATES),
         kind=query.choice("kind", FIXED_SETS["incident"]),
         severity=query.choice("severity", FIXED_SETS["severity"]),
         wallet=query.text("wallet"),
+        payout_id=query.uuid("payout_id"),
+        accounts=request[CALLER].visible,
     )
     before, most = query.before(), query.limit()
     caller_with(request, Role.READ)
@@ -42,6 +45,7 @@ async def show(request: web.Request) -> web.Response:
     Query(request, ())
     caller_with(request, Role.READ)
     async with request.app[CONTEXT].database.transaction() as connection:
+        await _require_visible(connection, request)
         return _answer(request, await incident_actions.incident(connection, id_of(request)))
 
 
@@ -66,10 +70,19 @@ async def resolve(request: web.Request) -> web.Response:
 async def _act(request: web.Request, action: Callable[..., Awaitable[Answer]]) -> web.Response:
     """Take an action of role operate on the incident of the path."""
     caller, context, identity = caller_with(request, Role.OPERATE), request.app[CONTEXT], id_of(request)
-    found = await context.database.run(
-        lambda connection: action(connection, identity, by=caller.name, outbox=context.outbox)
-    )
-    return _answer(request, found)
+
+    async def work(connection: Connection) -> Answer:
+        await _require_visible(connection, request)
+        return await action(connection, identity, by=caller.name, outbox=context.outbox)
+
+    return _answer(request, await context.database.run(work))
+
+
+async def _require_visible(connection: Connection, request: web.Request) -> None:
+    """Raise Problem 404 for an incident that names another account's payout: it is not there for this caller."""
+    identity, accounts = id_of(request), request[CALLER].visible
+    if await incident_actions.hidden(connection, identity, accounts=accounts):
+        raise not_found("incident", identity)
 
 
 def _answer(request: web.Request, found: Answer) -> web.Response:

@@ -27,10 +27,11 @@ from daemon.api.problems import Problem
 from daemon.api.query import PAGING, Query, cursor_of
 from daemon.api.schema import PayoutBody
 from daemon.metrics import FIXED_SETS
-from daemon.store import payout_views, transfer_views
-from daemon.store.intake_batch import Submitted
-from daemon.store.orders import NewPayout, Rejected
-from daemon.store.payout_views import API, Filters
+from daemon.store import payout_search, payout_views, transfer_views
+from daemon.store.intake_batch import Outcome, Submitted
+from daemon.store.orders import SWEEP, TREASURY, NewPayout, Rejected
+from daemon.store.payout_search import Filters
+from daemon.store.payout_views import API
 from daemon.store.queries import Connection
 
 FILTERS = (
@@ -41,33 +42,24 @@ FILTERS = (
 
 async def submit(request: web.Request) -> web.Response:
     """POST /payouts: 201 new, 200 replayed, 422 refused; nothing is answered before the commit."""
-    started = time.monotonic()
+    began = time.monotonic()
     context, caller = request.app[CONTEXT], request[CALLER]
     raw = await read_body(request)
     key = key_of(request)
-    body = parsed(raw, PayoutBody)
-    account = body.account or caller.account
-    if account is None:
-        detail = "name an account: this token has none of its own"
-        raise Problem("invalid_request", detail, errors=[("/account", detail)])
-    caller.require(Role.SUBMIT)
-    caller.require_account(account)
-    outcome = await context.intake.submit(_order(body, key, account, caller))
-    if isinstance(outcome, Rejected):
-        if outcome.code == "idempotency_key_reused":
-            context.metrics.add("idempotency_conflicts_total")
-        raise Problem.of(outcome)
-    if outcome.replayed:
-        context.metrics.add("idempotent_replays_total")
-    else:
-        chain = outcome.payout["network"]
-        context.metrics.observe("payout_stage_seconds", time.monotonic() - started, chain=chain, stage="intake")
-    return _submitted(outcome)
+    order = order_of(parsed(raw, PayoutBody), key, caller)
+    found = accepted(context, await context.intake.submit(order), began=began)
+    if found.replayed:
+        return answer(found.payout, headers=REPLAYED)
+    return answer(found.payout, status=201, headers={"Location": found.payout["links"]["self"]})
 
 
-def _order(body: PayoutBody, key: str, account: str, caller: ApiToken) -> NewPayout:
+def order_of(body: PayoutBody, key: str, caller: ApiToken, *, at: str = "") -> NewPayout:
+    """The order that this caller means and may give. Raises Problem 400 or 403.
+
+    `at` is the pointer to an order that stands inside of a body.
+    """
     return NewPayout(
-        account=account,
+        account=_account(body, caller, at),
         idempotency_key=key,
         asset=body.asset,
         network=body.network,
@@ -78,21 +70,46 @@ def _order(body: PayoutBody, key: str, account: str, caller: ApiToken) -> NewPay
         reference=body.reference,
         metadata=body.metadata,
         expected_repeat_of=UUID(body.expected_repeat_of) if body.expected_repeat_of else None,
+        kind=body.kind,
     )
 
 
-def _submitted(outcome: Submitted) -> web.Response:
-    headers = REPLAYED if outcome.replayed else {}
+def _account(body: PayoutBody, caller: ApiToken, at: str) -> str:
+    """Whose payout it is, and that this caller may order it. Raises Problem 400 or 403."""
+    if body.kind == SWEEP:
+        if body.account is not None:
+            detail = "a sweep moves our own money: it belongs to no account"
+            raise Problem("invalid_request", detail, errors=[(f"{at}/account", detail)])
+        caller.require(Role.TREASURY)
+        return TREASURY
+    account = body.account or caller.account
+    if account is None:
+        detail = "name an account: this token has none of its own"
+        raise Problem("invalid_request", detail, errors=[(f"{at}/account", detail)])
+    caller.require(Role.SUBMIT)
+    caller.require_account(account)
+    return account
+
+
+def accepted(context: Context, outcome: Outcome, *, began: float) -> Submitted:
+    """The stored payout of an order, new or replayed, counted. Raises Problem for an order that was refused."""
+    if isinstance(outcome, Rejected):
+        if outcome.code == "idempotency_key_reused":
+            context.metrics.add("idempotency_conflicts_total")
+        raise Problem.of(outcome)
+    if outcome.replayed:
+        context.metrics.add("idempotent_replays_total")
+    else:
+        chain = outcome.payout["network"]
+        context.metrics.observe("payout_stage_seconds", time.monotonic() - began, chain=chain, stage="intake")
     if outcome.refusal is not None:
         raise Problem(
             outcome.refusal.code,
             outcome.refusal.detail,
-            headers=headers,
+            headers=REPLAYED if outcome.replayed else {},
             extra={"payout_id": outcome.payout["id"]},
         )
-    if outcome.replayed:
-        return answer(outcome.payout, headers=headers)
-    return answer(outcome.payout, status=201, headers={"Location": outcome.payout["links"]["self"]})
+    return outcome
 
 
 async def show(request: web.Request) -> web.Response:
@@ -115,7 +132,7 @@ async def search(request: web.Request) -> web.Response:
     if filters.account is not None:
         request[CALLER].require_account(filters.account)
     async with context.database.transaction() as connection:
-        ids, more = await payout_views.search(connection, filters, before=before, most=most)
+        ids, more = await payout_search.search(connection, filters, before=before, most=most)
         shown = await payout_views.payout_objects(connection, ids, context.catalog, context.addresses)
     return page(shown, cursor_of(more))
 
@@ -216,7 +233,8 @@ def routes() -> list[web.RouteDef]:
         made += [
             web.post(root, submit),
             web.get(root, search),
-            web.get(f"{root}/{{id}}", show),
+            # `batch` is no id: else its path would seem to have a GET, which finds nothing.
+            web.get(f"{root}/{{id:(?!batch$)[^{{}}/]+}}", show),
             web.get(f"{root}/{{id}}/attempts", attempts),
             web.get(f"{root}/{{id}}/transfers", transfers),
             web.get(f"{root}/{{id}}/ledger", ledger),

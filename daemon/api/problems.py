@@ -22,9 +22,12 @@ STATUS_OF: Mapping[str, int] = {
     "invalid_request": 400,
     "unauthenticated": 401,
     "forbidden": 403,
+    "four_eyes_required": 403,
     "not_found": 404,
     "method_not_allowed": 405,
+    "request_timeout": 408,
     "invalid_state": 409,
+    "evidence_contradicts": 409,
     "not_proved": 409,
     "too_large": 413,
     "unsupported_media_type": 415,
@@ -34,10 +37,13 @@ STATUS_OF: Mapping[str, int] = {
     "limit_exceeded": 422,
     "destination_refused": 422,
     "rate_limited": 429,
+    "headers_too_large": 431,
     "internal_error": 500,
     "unavailable": 503,
 }
-RETRYABLE = frozenset({"rate_limited", "unavailable"})  #: the same request may succeed a moment later
+RETRYABLE = frozenset(
+    {"rate_limited", "request_timeout", "unavailable"}
+)  #: the same request may succeed a moment later
 
 
 class Problem(Exception):
@@ -66,23 +72,34 @@ class Problem(Exception):
         assert STATUS_OF[rejected.code] == rejected.status, rejected
         return cls(rejected.code, rejected.detail, errors=rejected.errors)
 
-    def response(self, request_id: str) -> web.Response:
-        """The answer; retryable ones say when to come back."""
-        status = STATUS_OF[self.code]
-        retryable = self.code in RETRYABLE
-        body = {
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return STATUS_OF[self.code]
+
+    def body(self, request_id: str) -> dict[str, Any]:
+        """What the answer says."""
+        return {
             "type": "about:blank",
-            "title": HTTPStatus(status).phrase,
-            "status": status,
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
             "code": self.code,
             "detail": self.detail,
-            "retryable": retryable,
+            "retryable": self.code in RETRYABLE,
             "errors": [{"pointer": pointer, "detail": detail} for pointer, detail in self.errors],
             "request_id": request_id,
             **self.extra,
         }
+
+    def response(self, request_id: str) -> web.Response:
+        """The answer; retryable ones say when to come back."""
         headers = dict(self.headers)
-        if retryable:
+        if self.code in RETRYABLE:
             headers.setdefault("Retry-After", str(RETRY_AFTER_S))
-        # The standard library escapes what is not ASCII: a detail may quote a text that no UTF-8 can hold.
-        return web.Response(text=json.dumps(body), status=status, headers=headers, content_type=MEDIA_TYPE)
+        text = dumped(self.body(request_id))
+        return web.Response(text=text, status=self.status, headers=headers, content_type=MEDIA_TYPE)
+
+
+def dumped(value: Any) -> str:
+    """JSON in ASCII: a detail may quote a text that no UTF-8 can hold, half a surrogate pair."""
+    return json.dumps(value)

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 
 from daemon.api.problems import Problem
 from daemon.api.strict_json import Number, escaped, unstorable
-from daemon.payouts.amounts import form_problem
+from daemon.payouts.amounts import TEXT_MAX, form_problem
+from daemon.store.orders import SWEEP
 
 METADATA_MOST = 20  #: pairs
-WHOLE = re.compile("[1-9][0-9]{0,8}")
+BATCH_MOST = 1000  #: payouts of one request
+#: Of an idempotency key, taken literally. A header loses the spaces around its value, so that a key with some in a
+#: body would be another one when the same order is repeated by itself.
+KEY_FORM = r"^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$"
+VERSION_MOST = 999_999_999
+NUMBER_MOST = 32  #: characters of a number that is read; 1e0 is 1, and 1e999999999 is not looked at more closely
+UUID_FORM = re.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")  #: Python reads many more forms
 HOUSE = "house:"  #: begins the names of the system's own accounts
+#: What `form_problem` lets through, for those who read the schema; a test compares the two.
+AMOUNT_FORM = r"^([1-9][0-9]{0,77}(\.[0-9]+)?|0\.[0-9]*[1-9][0-9]*)$"
 
 B = TypeVar("B", bound="Body")
 
@@ -33,10 +54,9 @@ def _account(name: str) -> str:
 
 
 def _uuid(text: str) -> str:
-    try:
-        return str(UUID(text))
-    except ValueError:
-        raise ValueError("expected the id of a payout, a UUID") from None
+    if UUID_FORM.fullmatch(text) is None:
+        raise ValueError("expected the id of a payout, a UUID")
+    return str(UUID(text))
 
 
 def _pairs(metadata: dict[str, str]) -> dict[str, str]:
@@ -45,31 +65,41 @@ def _pairs(metadata: dict[str, str]) -> dict[str, str]:
     return metadata
 
 
-def _payout(kind: str) -> str:
-    if kind != "payout":
-        raise ValueError("expected payout: other kinds are not taken in by this version")
-    return kind
-
-
 def _whole(value: object) -> object:
-    if isinstance(value, Number) and WHOLE.fullmatch(value.text):
-        return int(value.text)
+    """A number without a fraction, however JSON spells it: 1, 1.0 and 1e0 are one."""
+    if isinstance(value, Number) and len(value.text) <= NUMBER_MOST:
+        with suppress(InvalidOperation):  # an exponent beyond all bounds
+            number = Decimal(value.text)
+            if 1 <= number <= VERSION_MOST and number == number.to_integral_value():
+                return int(number)
     raise ValueError("expected a whole number from 1 on")
 
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=128)]
-Account = Annotated[Name, AfterValidator(_account)]
-Amount = Annotated[str, AfterValidator(_amount)]
+Account = Annotated[
+    Name,
+    AfterValidator(_account),
+    Field(json_schema_extra={"not": {"type": "string", "pattern": f"^{HOUSE}"}}),
+]
+Amount = Annotated[
+    str,
+    AfterValidator(_amount),
+    Field(json_schema_extra={"pattern": AMOUNT_FORM, "maxLength": TEXT_MAX, "examples": ["12.50"]}),
+]
+Key = Annotated[str, StringConstraints(pattern=KEY_FORM)]
 Reference = Annotated[str, StringConstraints(max_length=255)]
 Prose = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
-PayoutId = Annotated[str, StringConstraints(max_length=64), AfterValidator(_uuid)]
-Version = Annotated[int, BeforeValidator(_whole)]
+PayoutId = Annotated[str, AfterValidator(_uuid), WithJsonSchema({"type": "string", "format": "uuid"})]
+Version = Annotated[
+    int, BeforeValidator(_whole), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": VERSION_MOST})
+]
 Metadata = Annotated[
     dict[
         Annotated[str, StringConstraints(min_length=1, max_length=40)],
         Annotated[str, StringConstraints(max_length=500)],
     ],
     AfterValidator(_pairs),
+    Field(json_schema_extra={"maxProperties": METADATA_MOST}),
 ]
 
 
@@ -80,7 +110,16 @@ class Body(BaseModel):
 
 
 class PayoutBody(Body):
-    """POST /payouts."""
+    """POST /payouts. A sweep moves our own money and names no account, which is checked with the caller's rights."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "not": {
+                "required": ["kind", "account"],
+                "properties": {"kind": {"const": SWEEP}, "account": {"type": "string"}},
+            }
+        }
+    )
 
     asset: Name
     network: Name
@@ -91,7 +130,19 @@ class PayoutBody(Body):
     reference: Reference | None = None
     metadata: Metadata = {}
     expected_repeat_of: PayoutId | None = None
-    kind: Annotated[str, AfterValidator(_payout)] = "payout"
+    kind: Literal["payout", "sweep"] = "payout"
+
+
+class BatchItem(PayoutBody):
+    """One payout of POST /payouts/batch: an order, and the key that a single one has in its header."""
+
+    idempotency_key: Key
+
+
+class BatchBody(Body):
+    """POST /payouts/batch. Each payout in it is a `BatchItem`, checked by itself: a broken one spoils no other."""
+
+    payouts: Annotated[list[Any], Field(min_length=1, max_length=BATCH_MOST)]
 
 
 class BookingBody(Body):
@@ -114,6 +165,28 @@ class RetryBody(ReasonBody):
     version: Version
 
 
+#: What the validator of `OutcomeBody` lets through, for those who read the schema.
+_OUTCOMES: Any = [
+    {"properties": {"outcome": {"const": "paid"}, "tx_hash": {"type": "string"}}, "required": ["tx_hash"]},
+    {"properties": {"outcome": {"const": "not_paid"}, "tx_hash": {"type": "null"}}},
+]
+
+
+class OutcomeBody(ReasonBody):
+    """POST /payouts/{id}/resolve: what became of it, and by which transaction where it was paid."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": _OUTCOMES})
+
+    outcome: Literal["paid", "not_paid"]
+    tx_hash: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = None
+
+    @model_validator(mode="after")
+    def _transaction_of_a_payment(self) -> OutcomeBody:
+        if (self.outcome == "paid") != (self.tx_hash is not None):
+            raise ValueError("expected tx_hash, the transaction that paid it, with the outcome paid, and with no other")
+        return self
+
+
 class AckBody(Body):
     """POST /incidents/{id}/ack: nothing need be said."""
 
@@ -131,17 +204,21 @@ class ResolveBody(Body):
     note: Prose | None = None
 
 
-def checked(model: type[B], value: Any) -> B:
-    """The body that this JSON value is. Raises Problem 400 with a pointer for everything wrong in it."""
+def checked(model: type[B], value: Any, *, at: str = "") -> B:
+    """The body that this JSON value is. Raises Problem 400 with a pointer for everything wrong in it.
+
+    `at` is the pointer to a value that stands inside of a body.
+    """
     if not isinstance(value, dict):
-        raise Problem("invalid_request", "expected a JSON object", errors=[("", "expected an object")])
-    errors = [*unstorable(value)]
+        raise Problem("invalid_request", "expected a JSON object", errors=[(at, "expected an object")])
+    # Of a batch, the names alone: each item is looked at by itself.
+    errors = [*unstorable(dict.fromkeys(value) if model is BatchBody else value, at)]
     if not errors:
-        members = {name: member for name, member in value.items() if member is not None}
+        members = {name: one for name, one in value.items() if one is not None or name not in model.model_fields}
         try:
             return model.model_validate(members)
         except ValidationError as error:
-            errors = [(_pointer(one["loc"]), _said(one)) for one in error.errors(include_url=False)]
+            errors = [(at + _pointer(one["loc"]), _said(one)) for one in error.errors(include_url=False)]
     summary = "; ".join(f"{pointer or '/'}: {detail}" for pointer, detail in errors[:3])
     raise Problem("invalid_request", f"the body is not as it should be: {summary}", errors=errors)
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import re
-import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,9 +12,12 @@ import orjson
 import structlog
 from aiohttp import web
 
-from daemon.api import accounts, actions, incidents, payouts, proof, wallets
+from chains.base import Rail
+from daemon.api import accounts, actions, approvals, batch, incidents, openapi, payouts, proof, wallets
 from daemon.api.auth import ApiToken, Gatekeeper
-from daemon.api.context import BODY_MOST, CALLER, CONTEXT, REQUEST_ID, Context
+from daemon.api.chain_facts import RAILS
+from daemon.api.context import BATCH_BODY_MOST, CALLER, CONTEXT, REQUEST_ID, Context, rights_for
+from daemon.api.headers import dress, request_id_of
 from daemon.api.problems import Problem
 from daemon.health import MEDIA_TYPE as HEALTH_TYPE
 from daemon.health import Report
@@ -34,17 +35,7 @@ log = structlog.get_logger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-REQUEST_ID_HEADER = "X-Request-Id"
-SECURITY_HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "Server": "payoutd",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
-INTAKE = frozenset({f"{API}/payouts", f"{API}/withdrawals"})
-_OUTSIDE_ID = re.compile(r"[A-Za-z0-9._\-]{1,64}")
+INTAKE = frozenset(f"{API}/{name}{path}" for name in ("payouts", "withdrawals") for path in ("", "/batch"))
 
 
 class Probe(Protocol):
@@ -72,6 +63,7 @@ class ApiSettings:
     """Bounds on one request. `monotonic` is injected for tests of rates."""
 
     request_timeout_s: float = 30.0
+    body_timeout_s: float = 15.0
     monotonic: Callable[[], float] = time.monotonic
 
 
@@ -88,20 +80,35 @@ def make_app(
     tokens: Sequence[ApiToken],
     probe: Probe,
     metrics: Metrics,
+    rails: Mapping[str, Rail] | None = None,
     settings: ApiSettings | None = None,
 ) -> web.Application:
-    """The whole API. The caller runs `intake.run` beside it."""
+    """The whole API. The caller runs `intake.run` beside it. `rails` by CAIP-2 id are asked what only a chain knows."""
     settings = settings or ApiSettings()
-    gate = _gate(Gatekeeper(tokens, settings.monotonic), metrics, settings)
-    app = web.Application(middlewares=[gate], client_max_size=BODY_MOST)
+    keeper = Gatekeeper(tokens, settings.monotonic)
+    app = web.Application(middlewares=[_gate(keeper, metrics, settings)], client_max_size=BATCH_BODY_MOST)
     app[CONTEXT] = Context(
-        database=database, catalog=catalog, addresses=addresses, intake=intake, outbox=outbox, metrics=metrics
+        database=database,
+        catalog=catalog,
+        addresses=addresses,
+        intake=intake,
+        outbox=outbox,
+        metrics=metrics,
+        keeper=keeper,
+        body_timeout_s=settings.body_timeout_s,
     )
     app[PROBE] = probe
-    app.add_routes(_probe_routes())
-    for part in (payouts, proof, actions, accounts, wallets, incidents):
-        app.add_routes(part.routes())
+    app[RAILS] = rails or {}
+    app.add_routes(routes())
     return app
+
+
+def routes() -> list[web.RouteDef]:
+    """Every route that the API has."""
+    made = _probe_routes()
+    for part in (openapi, batch, payouts, proof, actions, approvals, accounts, wallets, incidents):
+        made += part.routes()
+    return made
 
 
 def make_metrics_app(*, probe: Probe, metrics: Metrics, settings: ApiSettings | None = None) -> web.Application:
@@ -118,11 +125,11 @@ def _gate(keeper: Gatekeeper, metrics: Metrics, settings: ApiSettings) -> Callab
 
     @web.middleware
     async def gate(request: web.Request, handler: Handler) -> web.StreamResponse:
-        request_id = _request_id(request)
+        request_id = request_id_of(request)
         request[REQUEST_ID] = request_id
         try:
             async with asyncio.timeout(settings.request_timeout_s):
-                if request.path.startswith("/api/"):
+                if _asks_who(request):
                     request[CALLER] = keeper.caller(request.headers.get("Authorization"))
                 response = await handler(request)
         except Exception as error:  # noqa: BLE001  # the edge: every error becomes an answer here
@@ -130,18 +137,20 @@ def _gate(keeper: Gatekeeper, metrics: Metrics, settings: ApiSettings) -> Callab
             if request.method == "POST" and request.path in INTAKE:
                 metrics.add("intake_refusals_total", code=problem.code)
             response = problem.response(request_id)
-        response.headers[REQUEST_ID_HEADER] = request_id
-        for name, value in SECURITY_HEADERS.items():
-            response.headers.setdefault(name, value)
+        dress(response, request_id)
         return response
 
     return gate
 
 
-def _request_id(request: web.Request) -> str:
-    """The caller's own id where it is harmless to repeat, else a new one."""
-    outside = request.headers.get(REQUEST_ID_HEADER, "")
-    return outside if _OUTSIDE_ID.fullmatch(outside) else secrets.token_hex(8)
+def _asks_who(request: web.Request) -> bool:
+    """Whether a token is needed: on every route that is not open to all, and below /api/ where there is none.
+
+    Raises LookupError for a route of which nobody said who may use it: it is closed to everybody.
+    """
+    if request.match_info.http_exception is not None:
+        return request.path.startswith("/api/")
+    return rights_for(request) is not None
 
 
 def _problem(error: Exception, request: web.Request) -> Problem:

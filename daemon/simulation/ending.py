@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chains.fake_world import Block
-from daemon.simulation import people
+from daemon.simulation import deciders, people
 from daemon.simulation.judge import FINISHED, SQL
 from daemon.simulation.orders import Broken
 
@@ -55,6 +55,9 @@ async def _work(history: History, number: int) -> None:
 async def _tidy_up(history: History) -> None:
     """People explain what is open, resume wallets, and fill the nonces that nobody would use any more."""
     process = history.processes[0]
+    await history.perform(
+        [(process, "resolve everything", deciders.resolve_everything(process, history.scene))], faults=False
+    )
     await history.perform([(process, "explain everything", people.explain_everything(process))], faults=False)
     head: Block = history.scene.chain.head
     for row in await SQL["gaps"].rows(history.judge.session):
@@ -87,7 +90,7 @@ def _require_paid(history: History) -> None:
     """Confirmed means paid in truth, once; and nothing of ours paid that is not confirmed or in review."""
     paid = {transfer.tx_id for transfer in history.scene.chain.payments()}
     for life in history.judge.lives:
-        landed = [tx for tx in life["tx_ids"] if tx in paid]
+        landed = [tx for tx in (*life["tx_ids"], *([life["paid_by"]] if life["tied_by"] else [])) if tx in paid]
         if life["status"] == "confirmed" and not landed and not life["review"]:
             raise Broken(f"payout {life['payout_id']} is confirmed, and nothing paid it")
         if life["status"] != "confirmed" and landed and not life["review"]:

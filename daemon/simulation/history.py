@@ -11,7 +11,7 @@ from typing import Any
 
 from chains.errors import ChainError
 from daemon.metrics import Metrics
-from daemon.simulation import people, scene
+from daemon.simulation import deciders, people, scene
 from daemon.simulation.faults import FITS, Fault, Kind, SimulatedCrash, What
 from daemon.simulation.judge import Judge
 from daemon.simulation.orders import Broken, Clients
@@ -27,7 +27,10 @@ from daemon.workers.context import Worker
 from daemon.workers.watch import ReorgBelowFinal
 
 STEPS = 70
-OFTEN = {"watch": 8, "sign": 6, "send": 6, "confirm": 6, "reconcile": 6, "finalise": 4, "sweep": 1, "observe": 1}
+OFTEN = {
+    "watch": 8, "sign": 6, "send": 6, "confirm": 6, "reconcile": 6, "replace": 5, "finalise": 4, "sweep": 1,
+    "observe": 1, "seal": 1, "books": 1,
+}  # fmt: skip
 KINDS = (Kind.CRASH_BEFORE, Kind.CRASH_AFTER) * 3 + tuple(Kind)
 #: Constraints that two requests of one key, or two names of one repeat, are meant to meet in.
 RACES = frozenset({"ledger_orders_pkey", "payouts_expected_repeat_of_key"})
@@ -98,8 +101,17 @@ class History:
         """One thing that happens."""
         self.scene.clock.move(self.dice.choice((0.1, 0.5, 1.0, 2.0, 6.0)))
         deed = self.dice.choices(
-            (self._round, self._together, self._sweep_through, self._order, self._world, self._operator, self._kill),
-            (30, 14, 8, 10, 30, 5, 3),
+            (
+                self._round,
+                self._together,
+                self._sweep_through,
+                self._order,
+                self._world,
+                self._operator,
+                self._decide,
+                self._kill,
+            ),
+            (30, 14, 8, 10, 30, 5, 10, 3),
         )[0]
         await deed()
         await self.look()
@@ -130,7 +142,7 @@ class History:
     async def _sweep_through(self) -> None:
         """A round of every loop of one daemon, from reading to telling: what a quiet second looks like."""
         number = self.dice.randrange(len(self.processes))
-        for name in ("watch", "finalise", "reconcile", "confirm", "sign", "send", "watch", "notify"):
+        for name in ("watch", "finalise", "reconcile", "confirm", "sign", "replace", "send", "watch", "notify"):
             for worker in [worker for worker in self.processes[number].workers if worker.name.startswith(name)]:
                 process = self.processes[number]  # another one after a crash
                 await self.perform([(process, worker.name, process.worker(worker.name).round())])
@@ -172,6 +184,11 @@ class History:
                 asset = self.dice.choice((COIN, DOLLAR))
                 act = self.clients.credit(process, account=self.dice.choice(ACCOUNTS), asset=asset, amount=5)
         await self.perform([(process, deed, act)])
+
+    async def _decide(self) -> None:
+        """A person decides over a payout; perhaps two people over the same one, at both daemons."""
+        takers = self.processes if self.dice.random() < 0.2 else [self._anybody()]
+        await self.perform([(one, "decide", deciders.decide(one, self.scene)) for one in takers])
 
     async def _kill(self) -> None:
         """A daemon ends between two rounds and starts again."""

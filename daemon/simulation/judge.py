@@ -8,15 +8,16 @@ from typing import Any
 
 import asyncpg
 
+from daemon.payouts.policy import OnExceed
 from daemon.payouts.states import PayoutState, allowed
 from daemon.simulation.orders import Broken, Clients, base_units
 from daemon.simulation.process import SUBSCRIBERS
-from daemon.simulation.scene import PAID_DEPTH, Scene
+from daemon.simulation.scene import PAID_DEPTH, UNIT, Scene
 from daemon.store.queries import load
 
 SQL = load(__name__)
 FINISHED = frozenset({"confirmed", "failed"})
-NEEDS_TRUTH = frozenset({"nonce_spent_by_other", "reverted_final"})
+NEEDS_TRUTH = frozenset({"nonce_spent_by_other", "reverted_final", "no_effect_final"})
 
 
 @dataclass(slots=True)
@@ -40,16 +41,34 @@ class Judge:
         self._steps()
         self._promises()
         await self._sends()
+        await self._limits()
         await self._coverage()
         self.look_at_chain()
+
+    async def _limits(self) -> None:
+        """Within no stretch of time as long as its window is more signed, or accepted, than a limit allows."""
+        caps = self.scene.caps
+        exceeded = await SQL["exceeded"].rows(
+            self.session,
+            [cap.scope for cap in caps],
+            [cap.asset for cap in caps],
+            [cap.amount * UNIT[cap.asset] for cap in caps],
+            [cap.window_s for cap in caps],
+            [cap.on_exceed is OnExceed.REFUSE for cap in caps],
+        )
+        if exceeded:
+            raise Broken("; ".join(row["detail"] for row in exceeded))
 
     def look_at_chain(self) -> None:
         """After the world moved: is anybody paid twice, is anything released that still can land?"""
         payments = {transfer.tx_id for transfer in self.scene.chain.payments()}
+        of_payout: dict[str, list[str]] = {}
         for life in self.lives:
-            paying = [tx for tx in life["tx_ids"] if tx in payments]
-            if len(paying) > 1:
-                raise Broken(f"payout {life['payout_id']} is paid by {paying}")
+            own = life["tx_ids"] + ([life["paid_by"]] if life["tied_by"] else [])
+            paying = [tx for tx in own if tx in payments]
+            of_payout.setdefault(life["payout_id"], []).extend(paying)
+            if len(of_payout[life["payout_id"]]) > 1:
+                raise Broken(f"payout {life['payout_id']} is paid by {of_payout[life['payout_id']]}")
             if life["status"] == "failed" and life["proof"] in NEEDS_TRUTH:
                 self._dead(life, paying)
             if life["status"] == "failed" and life["proof"] == "never_bound" and life["tx_ids"]:
@@ -79,7 +98,7 @@ class Judge:
 
     def _confirmed(self, life: asyncpg.Record) -> None:
         """A payout that has just become confirmed."""
-        if life["paid_by"] not in life["tx_ids"]:
+        if life["paid_by"] not in life["tx_ids"] and not life["tied_by"]:
             raise Broken(f"payout {life['payout_id']} is confirmed by {life['paid_by']}, which is not its own")
         deep = self.scene.head_ever - life["paid_in"] + 1
         if deep < PAID_DEPTH and life["paid_in"] > life["final_to"]:

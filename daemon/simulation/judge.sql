@@ -12,6 +12,14 @@ SELECT 'books' AS rule, format('%s unit %s: %s/%s/%s, its entries say %s/%s/%s',
  WHERE (b.available, b.reserved, b.settled) IS DISTINCT FROM (e.available, e.reserved, e.settled)
     OR least(b.available, b.reserved, b.settled) < 0 AND b.account NOT LIKE 'house:%'
 UNION ALL
+SELECT 'sealed', format('seal %s was made over %s entries, its range has %s', s.seal_id, s.entries, e.n)
+  FROM ledger_seals s
+  CROSS JOIN LATERAL (SELECT count(*) AS n FROM ledger_entries l WHERE l.entry_id BETWEEN s.first_entry AND s.last_entry) e
+ WHERE e.n <> s.entries
+UNION ALL
+SELECT 'explained reserve', format('incident %s: %s', i.subject, i.title)
+  FROM incidents i WHERE i.kind = 'ledger_mismatch'
+UNION ALL
 SELECT 'reservation', format('payout %s is %s, its entries are %s', v.payout_id, v.status, l.kinds)
   FROM payout_versions v
   LEFT JOIN proofs p ON p.proof_id = v.proof_id
@@ -46,7 +54,7 @@ UNION ALL
 SELECT 'step told', format('payout %s is %s, events are %s', v.payout_id, v.status, e.topics)
   FROM payout_versions v
   CROSS JOIN LATERAL (SELECT COALESCE(string_agg(topic, ' ' ORDER BY event_id), '') AS topics FROM events
-                       WHERE payout_id = v.payout_id AND topic IN ('payout.confirmed', 'payout.failed')) e
+                       WHERE payout_id = v.payout_id AND version = v.version AND topic IN ('payout.confirmed', 'payout.failed')) e
  WHERE e.topics <> CASE v.status WHEN 'confirmed' THEN 'payout.confirmed' WHEN 'failed' THEN 'payout.failed' ELSE '' END
 UNION ALL
 SELECT 'explained', format('transfer %s:%s is %s without an incident', t.tx_id, t.position, t.result)
@@ -64,10 +72,38 @@ SELECT 'attempted', format('token %s of payout %s has %s attempts with bytes', k
   CROSS JOIN LATERAL (SELECT count(*) AS n FROM attempts a WHERE a.token_id = k.token_id AND a.raw IS NOT NULL) a
  WHERE (k.payout_id IS NULL) <> (a.n = 0);
 
+-- name: exceeded(scopes, assets, amounts, windows_s, refusing)
+-- Told by what happened, not by what was recorded for the limits. What is dead has given its share back.
+WITH acts AS (
+    SELECT 'signed' AS act, min(e.stored_at) AS at, v.payout_id, p.destination, p.account, k.wallet_id, p.amount, u.name AS asset
+      FROM payout_versions v JOIN payouts p USING (payout_id) JOIN assets a USING (asset_id) JOIN units u USING (unit_id)
+      JOIN tokens k ON k.payout_id = v.payout_id AND k.version = v.version
+      JOIN attempts e USING (token_id)
+     WHERE NOT v.dead GROUP BY v.payout_id, v.version, p.payout_id, k.wallet_id, u.name
+    UNION ALL
+    SELECT 'accepted', v.created_at, v.payout_id, p.destination, p.account, p.wallet_id, p.amount, u.name
+      FROM payout_versions v JOIN payouts p USING (payout_id) JOIN assets a USING (asset_id) JOIN units u USING (unit_id)
+     WHERE NOT v.dead
+), counted AS (
+    SELECT l.place, l.scope, l.amount AS most, l.window_s, c.act, c.at, c.payout_id, c.amount,
+           CASE l.scope WHEN 'destination' THEN c.destination WHEN 'account' THEN c.account WHEN 'wallet' THEN c.wallet_id::text
+                        ELSE '' END AS key
+      FROM unnest($1::text[], $2::text[], $3::numeric[], $4::float8[], $5::boolean[]) WITH ORDINALITY
+           AS l (scope, asset, amount, window_s, refuses, place)
+      JOIN acts c ON c.asset = l.asset AND (c.act = 'signed' OR l.refuses)
+)
+SELECT format('%s in %s s: %s where limit %s of %s %s allows %s', one.act, one.window_s, sum(other.amount), one.place, one.scope,
+              one.key, one.most) AS detail
+  FROM counted one
+  JOIN counted other ON (other.place, other.act, other.key) = (one.place, one.act, one.key)
+                    AND other.at <= one.at AND other.at > one.at - make_interval(secs => one.window_s)
+ GROUP BY one.place, one.act, one.key, one.at, one.payout_id, one.window_s, one.scope, one.most
+HAVING sum(other.amount) > one.most;
+
 -- name: lives()
 SELECT p.payout_id::text, v.version, v.status, COALESCE(v.review, '') AS review, v.review_detail, COALESCE(v.waits_for, '') AS waits_for,
        a.contract, p.destination, p.amount, pr.kind AS proof, v.updated_at,
-       t.tx_id AS paid_by, t.block AS paid_in, t.canonical AS paid_canonical, m.final_to,
+       t.tx_id AS paid_by, (SELECT m.tied_by FROM matches m WHERE m.transfer_id = v.transfer_id) AS tied_by, t.block AS paid_in, t.canonical AS paid_canonical, m.final_to,
        k.wallet, k.value AS nonce, COALESCE(k.tx_ids, '{}') AS tx_ids
   FROM payout_versions v
   JOIN payouts p USING (payout_id)

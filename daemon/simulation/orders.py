@@ -95,7 +95,7 @@ class Clients:
             reference="made up",
             actor="treasury",
         )
-        return await accounts.book(process.database, booking, outbox=process.context.desk.outbox)
+        return await accounts.book(process.database, booking, outbox=process.context.desk.outbox, ledger_on=True)
 
 
 def base_units(order: NewPayout) -> int:

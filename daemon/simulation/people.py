@@ -7,7 +7,7 @@ from uuid import UUID
 
 from daemon.simulation.process import Process
 from daemon.simulation.scene import Scene
-from daemon.store import incident_actions, wallet_views
+from daemon.store import incident_actions, wallets
 from daemon.store.incident_actions import IncidentFilters
 from daemon.store.queries import Connection
 
@@ -20,7 +20,9 @@ async def pause(process: Process, wallet: str) -> Any:
     outbox = process.context.desk.outbox
 
     async def work(connection: Connection) -> list[str]:
-        return await wallet_views.pause(connection, wallet, reason="simulated", by=OPERATOR, outbox=outbox)
+        return await wallets.pause(
+            connection, await _ids(connection, wallet), reason="simulated", by=OPERATOR, outbox=outbox
+        )
 
     return await process.database.run(work)
 
@@ -30,7 +32,9 @@ async def resume(process: Process, wallet: str) -> Any:
     outbox = process.context.desk.outbox
 
     async def work(connection: Connection) -> list[str]:
-        return await wallet_views.resume(connection, wallet, reason="simulated", by=OPERATOR, outbox=outbox)
+        return await wallets.resume(
+            connection, await _ids(connection, wallet), reason="simulated", by=OPERATOR, outbox=outbox
+        )
 
     return await process.database.run(work)
 
@@ -65,10 +69,16 @@ async def explain_everything(process: Process) -> int:
         for one in page.objects:
             await _explain(connection, one, process)
         for name in process.context.catalog.wallets:
-            await wallet_views.resume(connection, name, reason="explained", by=OPERATOR, outbox=outbox)
+            ids = await _ids(connection, name)
+            await wallets.resume(connection, ids, reason="explained", by=OPERATOR, outbox=outbox)
         return len(page.objects)
 
     return await process.database.run(work)
+
+
+async def _ids(connection: Connection, wallet: str) -> list[int]:
+    """The wallets of this name, locked."""
+    return [one.wallet_id for one in await wallets.lock_named(connection, wallet)]
 
 
 async def _explain(connection: Connection, one: dict[str, Any], process: Process) -> None:

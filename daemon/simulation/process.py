@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ from chains.settings import ByDepth
 from chains.types import SendAnswer, SignedTx
 from daemon.alerts.base import Answer, Notice, Verdict
 from daemon.metrics import Metrics
+from daemon.payouts.policy import Terms
 from daemon.simulation.faults import Link, What
 from daemon.simulation.pool import Activity, SimulatedPool, simulated_database
 from daemon.simulation.scene import CHAIN, COIN, DOLLAR, PAID_DEPTH, Addresses, Scene, made_dice
@@ -22,15 +23,19 @@ from daemon.store.catalog import Catalog
 from daemon.store.database import Database
 from daemon.store.incidents import Desk
 from daemon.store.intake import Intake, IntakeSettings
+from daemon.store.orders import Policy
 from daemon.store.outbox import Outbox, Subscriber
 from daemon.store.payout_views import payout_objects
 from daemon.store.queries import Connection
+from daemon.workers.books import Books
 from daemon.workers.confirm import Confirm
 from daemon.workers.context import Chain, Context, Worker
 from daemon.workers.finalise import Finalise
 from daemon.workers.notify import Notify
 from daemon.workers.observe import Observe
 from daemon.workers.reconcile import Reconcile
+from daemon.workers.replace import Replace
+from daemon.workers.seal import Seal
 from daemon.workers.send import SendLoop
 from daemon.workers.sign import Sign
 from daemon.workers.sweep import Sweep
@@ -78,6 +83,7 @@ class Parts:
     context: Context
     chain: Chain
     rail: FakeRail
+    terms: Terms
     receivers: tuple[FakeReceiver, ...]
 
     async def render(self, connection: Connection, ids: Sequence[UUID]) -> list[dict[str, Any]]:
@@ -92,7 +98,11 @@ def production(parts: Parts) -> list[Worker]:
     """The loops as they run in production, but for the listener, which only wakes others."""
     context, chain, scene = parts.context, parts.chain, parts.scene
     return [
-        *(Sign(context, chain, wallet, scene.signer(wallet.address)) for wallet in context.catalog.wallets.values()),
+        *(
+            Sign(context, chain, wallet, scene.signer(wallet.address), policy=Policy(terms=parts.terms))
+            for wallet in context.catalog.wallets.values()
+        ),
+        *(Replace(context, chain, wallet, scene.signer(wallet.address)) for wallet in context.catalog.wallets.values()),
         SendLoop(context, chain),
         Watch(context, chain),
         Finalise(context, chain),
@@ -101,6 +111,8 @@ def production(parts: Parts) -> list[Worker]:
         *(Notify(context, one, render=parts.render, dice=made_dice(scene.seed)) for one in parts.receivers),
         Sweep(context, limits_s=LIMITS_S),
         Observe(context, [chain]),
+        Seal(context, most=3),
+        Books(context, owed_times=None),  # wallets are robbed here: what they hold is another loop's matter
     ]
 
 
@@ -112,6 +124,7 @@ class Process:
     link: Link
     database: Database
     context: Context
+    rail: FakeRail
     workers: list[Worker]
     intake: Intake
 
@@ -146,9 +159,13 @@ class Builder:
         receivers = tuple(
             FakeReceiver(one.name, link, self.scene, made_dice(self.scene.dice.getrandbits(32))) for one in SUBSCRIBERS
         )
-        parts = Parts(self.scene, link, context, chain, rail, receivers)
-        settings = IntakeSettings(addresses=Addresses(), rules=self.scene.rules, new_id=self.scene.new_id)
-        return Process(name, link, database, context, self.workshop(parts), Intake(database, names, desk, settings))
+        terms = self.scene.terms(names)
+        parts = Parts(self.scene, link, context, chain, rail, terms, receivers)
+        rules = replace(self.scene.rules, policy=Policy(terms=terms))
+        settings = IntakeSettings(addresses=Addresses(), rules=rules, new_id=self.scene.new_id)
+        return Process(
+            name, link, database, context, rail, self.workshop(parts), Intake(database, names, desk, settings)
+        )
 
 
 class LinkedRail(FakeRail):

@@ -11,8 +11,9 @@ from chains.fake_chain import FakeChain
 from chains.fake_node import BAD_HABITS, Habits
 from chains.fake_tx import FakeSigner, address_of, parse_address, show_address
 from chains.types import NATIVE
+from daemon.payouts.policy import Limit, OnExceed, Scope, Terms
 from daemon.simulation.clock import VirtualClock
-from daemon.store.catalog import NamedAsset, NamedChain, NamedWallet
+from daemon.store.catalog import Catalog, NamedAsset, NamedChain, NamedWallet
 from daemon.store.intake_batch import Rules
 from daemon.store.twins import TwinRules
 
@@ -41,6 +42,17 @@ class Addresses:
         return show_address(address)
 
 
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """A limit of this history, in whole units of its asset. No single order is above it: in the end all must go."""
+
+    scope: Scope
+    asset: str
+    amount: int
+    window_s: float
+    on_exceed: OnExceed
+
+
 @dataclass(slots=True)
 class Scene:
     """Everything outside of the daemons that a history is about."""
@@ -54,6 +66,7 @@ class Scene:
     contracts: Mapping[str, str]  #: contract by asset name
     max_in_flight: int
     rules: Rules
+    caps: tuple[Cap, ...]
     head_ever: int = 0  #: the highest block that ever was
     told: list[tuple[str, int]] = field(default_factory=list)  #: (receiver, event) as they were delivered
 
@@ -70,6 +83,25 @@ class Scene:
         )
         genesis = self.chain.blocks()[0].hash
         return NamedChain(CHAIN, self.chain.chain_id, genesis, assets, routes)
+
+    def terms(self, names: Catalog) -> Terms:
+        """The caps, in the units of this database."""
+        assets = names.networks[CHAIN].assets
+        return Terms(
+            tuple(
+                Limit(
+                    scope=cap.scope,
+                    unit_id=assets[cap.asset.lower()].unit_id,
+                    asset=cap.asset,
+                    decimals=DECIMALS[cap.asset],
+                    window_s=cap.window_s,
+                    amount=cap.amount * UNIT[cap.asset],
+                    count=None,
+                    on_exceed=cap.on_exceed,
+                )
+                for cap in self.caps
+            )
+        )
 
     def signer(self, address: str) -> FakeSigner:
         """The key of a wallet."""
@@ -106,9 +138,24 @@ def draw(seed: int) -> Scene:
         contracts={COIN: NATIVE, DOLLAR: dollar},
         max_in_flight=dice.choice((1, 2, 4, 16, 16, 16)),
         rules=Rules(twins=TwinRules(hold=dice.random() < 0.2)),
+        caps=_caps(made_dice(~seed)),
     )
     chain.habits = scene.habits
     return scene
+
+
+def _caps(dice: Random) -> tuple[Cap, ...]:
+    """None, one or two limits; from dice of their own, so that a history without any is what it was."""
+    return tuple(
+        Cap(
+            scope=dice.choice((*Scope, Scope.ALL, Scope.ALL)),
+            asset=dice.choice((COIN, DOLLAR)),
+            amount=dice.choice((7, 8)),
+            window_s=dice.choice((30.0, 600.0, 600.0)),
+            on_exceed=dice.choice((*OnExceed, OnExceed.WAIT)),
+        )
+        for _ in range(dice.choice((0, 1, 1, 2)))
+    )
 
 
 def _habits(dice: Random) -> Habits:

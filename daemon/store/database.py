@@ -1,11 +1,12 @@
 """Connections and transactions: one way in, with every time-out set and no commit taken on trust.
 
-READ COMMITTED throughout. Lock order in every transaction: wallets, payout_versions by id, tokens,
+READ COMMITTED throughout. Lock order in every transaction: wallets, payout_versions by id, tokens, limits by key,
 balances by key, the rest.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,7 +16,9 @@ from typing import Any, Self, TypeVar
 import asyncpg
 from asyncpg import pool as asyncpg_pool
 
-from daemon.store.errors import LOST, RETRIED, CommitUnknown, Unavailable, translated
+from daemon.store import after_commit
+from daemon.store.after_commit import bare
+from daemon.store.errors import LOST, RETRIED, CommitUnknown, Refused, Unavailable, translated
 from daemon.store.queries import Connection
 
 T = TypeVar("T")
@@ -56,19 +59,14 @@ class _Warnings:
     def listen(self, connection: Any, message: Any) -> None:
         """Called by asyncpg for every log message of a connection."""
         if getattr(message, "sqlstate", None) == "01000":
-            self._heard.add(id(_bare(connection)))
+            self._heard.add(id(bare(connection)))
 
     def take(self, connection: Any) -> bool:
         """Whether a warning came on this connection; forgets it."""
-        key = id(_bare(connection))
+        key = id(bare(connection))
         heard = key in self._heard
         self._heard.discard(key)
         return heard
-
-
-def _bare(connection: Any) -> Any:
-    """The connection itself behind a pool's proxy."""
-    return getattr(connection, "_con", connection)
 
 
 class Database:
@@ -82,6 +80,7 @@ class Database:
         """Use `connect`."""
         self._pool = pool
         self._warnings = warnings
+        self.on_refused: Callable[[Refused], None] | None = None  #: told of every no of the schema to `run`
 
     @classmethod
     async def connect(
@@ -126,12 +125,14 @@ class Database:
             connection = await self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S)
         except (*LOST, asyncpg.PostgresError) as error:
             raise Unavailable(f"the database cannot be reached: {error}") from error
+        held = bare(connection)  # the pool's proxy forgets it when it is lost
         try:
             transaction = connection.transaction()
             connection.add_log_listener(self._warnings.listen)
             try:
                 await transaction.start()
                 self._warnings.take(connection)
+                after_commit.begin(held)
                 yield connection
             except RETRIED:
                 await self._give_up(transaction)
@@ -145,8 +146,14 @@ class Database:
             except BaseException:
                 await self._give_up(transaction)
                 raise
-            await self._commit(connection, transaction)
+            try:
+                await self._commit(connection, transaction)
+            except (CommitUnknown, asyncio.CancelledError):
+                after_commit.committed(held, certain=False)
+                raise
+            after_commit.committed(held, certain=True)
         finally:
+            after_commit.forget(held)
             # What cannot be used any more leaves the pool here or has left it; what was committed stays committed.
             with contextlib.suppress(*GONE):
                 connection.remove_log_listener(self._warnings.listen)
@@ -182,6 +189,10 @@ class Database:
                     result = await work(connection)
             except RETRIED:
                 continue
+            except Refused as refused:
+                if self.on_refused is not None:
+                    self.on_refused(refused)
+                raise
             else:
                 return result
         raise Unavailable(f"{RETRIES_MOST} tries met a deadlock or serialisation failure each")

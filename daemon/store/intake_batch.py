@@ -5,7 +5,7 @@ reservation, or failed with the proof that it was refused and without a reservat
 have seen each other, whatever daemon took them; an event tells each birth. Nothing is kept of an order
 that is rejected. Killed at any line: nothing of the batch is stored.
 
-Locks are taken in one order: keys, balances, look-alikes, incidents, each sorted.
+Locks are taken in one order: wallets (of sweeps alone), keys, limits, balances, look-alikes, incidents, each sorted.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from daemon.payouts.amounts import show_amount
 from daemon.payouts.fingerprint import RULE, RuleUnknown, differing, fingerprint
+from daemon.store import admission, ledger, sweeps
 from daemon.store.catalog import Catalog
 from daemon.store.events import step
 from daemon.store.incidents import Desk, open_finding
+from daemon.store.ledger import Reservation
 from daemon.store.orders import (
     Addresses,
     NewPayout,
@@ -95,6 +96,7 @@ class Newborn:
     resolved: Resolved
     created_at: datetime
     refusal: Refusal | None
+    needs_approval: bool = False
     mark: Mark | None = None
     proof_id: int | None = None
 
@@ -102,10 +104,10 @@ class Newborn:
 async def store(connection: Connection, members: Sequence[Member], shop: Shop) -> list[Outcome]:
     """Store what is new, look up what is not; one outcome per member, in their order."""
     ready = [member for member in members if isinstance(member.resolved, Resolved)]
-    strays = await _wrong_repeats(connection, ready)
+    strays = {**await _wrong_repeats(connection, ready), **await _unread_sweeps(connection, ready)}
     newborns = await _insert(connection, _first_of_each_key(m for m in ready if id(m) not in strays))
-    if shop.rules.ledger:
-        await _decide_funds(connection, newborns)
+    await _decide(connection, newborns, shop.rules)
+    await _decide_sweeps(connection, newborns)
     accepted = [newborn for newborn in newborns if newborn.refusal is None]
     found = await marks(connection, [(n.member.payout_id, n.member.order, n.resolved, n.created_at) for n in accepted],
                         rules=shop.rules.twins)  # fmt: skip
@@ -151,6 +153,17 @@ async def _wrong_repeats(connection: Connection, members: Sequence[Member]) -> d
     return wrong
 
 
+async def _unread_sweeps(connection: Connection, members: Sequence[Member]) -> dict[int, Rejected]:
+    """Sweeps that nobody can judge now. The wallets of all sweeps are locked from here on."""
+    sweeping = [(m, m.resolved) for m in members if m.order.sweeps and isinstance(m.resolved, Resolved)]
+    if not sweeping:
+        return {}
+    resolved = [one for _, one in sweeping]
+    await sweeps.lock(connection, resolved)
+    answers = zip(sweeping, await sweeps.unread(connection, resolved), strict=True)
+    return {id(member): answer for (member, _), answer in answers if answer is not None}
+
+
 def wrong_repeat() -> Rejected:
     """The answer to an expected_repeat_of that does not hold."""
     detail = (
@@ -181,31 +194,26 @@ async def _insert(connection: Connection, members: Sequence[Member]) -> list[New
         [o.reference for _, o, _ in facts],
         [json.dumps(dict(o.metadata)) for _, o, _ in facts],
         [o.created_by for _, o, _ in facts],
+        [o.kind for _, o, _ in facts],
     )
     born_at = {row["payout_id"]: row["created_at"] for row in rows}
     return [Newborn(m, r, born_at[m.payout_id], r.refusal) for m, _, r in facts if m.payout_id in born_at]
 
 
-async def _decide_funds(connection: Connection, newborns: Sequence[Newborn]) -> None:
-    """Lock the balances concerned and refuse what they do not cover, one order after the other."""
+async def _decide(connection: Connection, newborns: Sequence[Newborn], rules: Rules) -> None:
+    """Refuse what the limits or the balances do not cover, one order after the other."""
+    orders = [(newborn.member.order, newborn.resolved) for newborn in newborns]
+    rulings = await admission.decide(connection, orders, terms=rules.policy.terms, ledger=rules.ledger)
+    for newborn, ruling in zip(newborns, rulings, strict=True):
+        newborn.refusal, newborn.needs_approval = ruling.refusal, ruling.needs_approval
+
+
+async def _decide_sweeps(connection: Connection, newborns: Sequence[Newborn]) -> None:
+    """Refuse the sweeps that would take what open payouts were promised, those before them in the batch too."""
     asking = [newborn for newborn in newborns if newborn.refusal is None]
-    keys = sorted({(n.member.order.account, n.resolved.asset.unit_id) for n in asking})
-    if not keys:
-        return
-    rows = await SQL["lock_balances"].rows(connection, [account for account, _ in keys], [unit for _, unit in keys])
-    left = {(row["account"], row["unit_id"]): int(row["available"]) for row in rows}
-    for newborn in asking:
-        asset, amount = newborn.resolved.asset, newborn.resolved.amount
-        key = (newborn.member.order.account, asset.unit_id)
-        available = left.get(key, 0)
-        if available < amount:
-            newborn.refusal = Refusal(
-                "insufficient_funds",
-                f"account {key[0]} has {show_amount(available, asset.decimals)} {asset.name} available, "
-                f"the order asks for {show_amount(amount, asset.decimals)}",
-            )
-        else:
-            left[key] = available - amount
+    refusals = await sweeps.decide(connection, [newborn.resolved for newborn in asking])
+    for newborn, refusal in zip(asking, refusals, strict=True):
+        newborn.refusal = refusal
 
 
 async def _give_birth(connection: Connection, newborns: Sequence[Newborn]) -> None:
@@ -228,19 +236,19 @@ async def _give_birth(connection: Connection, newborns: Sequence[Newborn]) -> No
             [n.refusal.code if n.refusal else None for n in newborns],
             [n.refusal.detail if n.refusal else None for n in newborns],
             [n.proof_id for n in newborns],
+            [n.needs_approval for n in newborns],
         )
 
 
 async def _reserve(connection: Connection, accepted: Sequence[Newborn]) -> None:
-    """Hold the funds of what was accepted; the insert moves the balances."""
-    if accepted:
-        await SQL["reserve"].run(
-            connection,
-            [n.member.payout_id for n in accepted],
-            [n.member.order.account for n in accepted],
-            [n.resolved.asset.unit_id for n in accepted],
-            [n.resolved.amount for n in accepted],
-        )
+    """Hold the funds of what was accepted, sweeps apart: they are outside the ledger. The insert moves the balances."""
+    reserving = [newborn for newborn in accepted if not newborn.member.order.sweeps]
+    held = [
+        Reservation(Key(n.member.payout_id, 1), n.member.order.account, n.resolved.asset.unit_id, n.resolved.amount)
+        for n in reserving
+    ]
+    if held:
+        await ledger.reserve(connection, held)
 
 
 def _events(newborn: Newborn) -> list[Event]:
@@ -251,6 +259,8 @@ def _events(newborn: Newborn) -> list[Event]:
     events = [step(key, "payout.created", actor=actor)]
     if newborn.mark is not None:
         events.append(step(key, "payout.review", reason=newborn.mark.reason, detail=newborn.mark.detail))
+    elif newborn.needs_approval:
+        events.append(step(key, "payout.review", reason="approval"))
     return events
 
 
@@ -259,6 +269,7 @@ def _born(newborn: Newborn, shop: Shop) -> Submitted:
     order, resolved, refusal, mark = newborn.member.order, newborn.resolved, newborn.refusal, newborn.mark
     row = PayoutRow(
         payout_id=newborn.member.payout_id,
+        kind=order.kind,
         account=order.account,
         idempotency_key=order.idempotency_key,
         network=resolved.network.name,
@@ -277,6 +288,7 @@ def _born(newborn: Newborn, shop: Shop) -> Submitted:
         review=mark.reason if mark else None,
         review_since=newborn.created_at if mark else None,
         review_detail=mark.detail if mark else None,
+        unapproved=newborn.needs_approval,
         failure_code=refusal.code if refusal else None,
         failure_detail=refusal.detail if refusal else None,
         proof_at=newborn.created_at if refusal else None,

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
+from daemon.store import after_commit
 from daemon.store.queries import Connection, load
 from detectors.records import Severity
 
@@ -61,11 +63,12 @@ class Outbox:
         subscribers: tuple[Subscriber, ...],
         *,
         chain_names: Mapping[str, str] | None = None,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Callable[[Event, bool], None] | None = None,
     ) -> None:
         """`subscribers` are all configured receivers; `chain_names` are the configured names by CAIP-2 id.
 
-        `on_event` is called for every event written, before its commit: for counters, not for facts.
+        `on_event(event, certain)` is called for every event once it was committed; `certain` is False where the
+        answer to the commit was lost. For counters and log lines, not for facts.
         """
         self._subscribers = subscribers
         self._chain_names = dict(chain_names or {})
@@ -100,7 +103,7 @@ class Outbox:
             await SQL["insert_deliveries"].run(connection, list(receivers), list(ids), list(threads))
         if self._on_event is not None:
             for event in events:
-                self._on_event(event)
+                after_commit.call(connection, partial(self._on_event, event))
 
 
 def _wants(subscriber: Subscriber, event: Event) -> bool:

@@ -124,11 +124,21 @@ class Watch:
             await wallets.lock(connection, wallet_ids=list(wallet_ids))
         await coverage.store_blocks(connection, chain_id=chain_id, blocks=blocks)
         changed = await transfers.record(
-            connection, chain_id=chain_id, wallet_ids=ids, transfers=seen, grace_s=self._chain.grace_s
+            connection,
+            chain_id=chain_id,
+            wallet_ids=ids,
+            transfers=seen,
+            grace_s=self._chain.grace_s,
+            node=blocks[0].node,
         )
         await remined.open_incidents(connection, changed, chain_id=chain_id, desk=self._context.desk)
         foreign = await uses.record(
-            connection, chain_id=chain_id, kind=self._chain.rail.token_kind, wallet_ids=signing, uses=used
+            connection,
+            chain_id=chain_id,
+            kind=self._chain.rail.token_kind,
+            wallet_ids=signing,
+            uses=used,
+            node=blocks[0].node,
         )
         for one in foreign:
             await uses.open_incident(connection, one, desk=self._context.desk)

@@ -13,11 +13,11 @@ from uuid import uuid4
 
 import aiohttp
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 from multidict import CIMultiDictProxy
 
 from chains.evm import address as evm
 from daemon.api.auth import ApiToken, Role
+from daemon.api.listener import Bounds, Runner
 from daemon.api.server import ApiSettings, make_app
 from daemon.health import Report, liveness
 from daemon.metrics import Metrics
@@ -29,6 +29,7 @@ from daemon.store.intake import Intake, IntakeSettings
 from daemon.store.intake_batch import Rules
 from daemon.store.outbox import Outbox, Subscriber
 from detectors.records import Severity
+from tests.http.conformance import Watch, check_taken
 
 ETHEREUM, POLYGON = "eip155:31337", "eip155:137"
 USDC = "0x" + "a0" * 20
@@ -139,6 +140,7 @@ class World:
     metrics: Metrics
     url: str
     session: aiohttp.ClientSession
+    app: web.Application
     numbers: Any = field(default_factory=lambda: count(1))
 
     async def ask(self, method: str, path: str, *, who: str | None = "backend", **more: Any) -> Reply:
@@ -146,10 +148,14 @@ class World:
         headers = dict(more.pop("headers", {}))
         if who is not None:
             headers.setdefault("Authorization", f"Bearer {who * 2}")
-        root = "" if path.startswith(("/api", "/livez", "/readyz", "/health", "/metrics", "//")) else "/api/v1"
+        root = (
+            "" if path.startswith(("/api", "/livez", "/readyz", "/health", "/metrics", "/openapi", "//")) else "/api/v1"
+        )
         async with self.session.request(method, self.url + root + path, headers=headers, **more) as response:
             raw = await response.read()
             body = await response.json(content_type=None) if "json" in response.content_type else raw
+            if response.ok and more.get("json") is not None:
+                check_taken(method, response.url.raw_path, more["json"])
             return Reply(response.status, response.headers, body, raw)
 
     async def get(self, path: str, **more: Any) -> Reply:
@@ -219,6 +225,7 @@ async def api_world(
     tokens: Sequence[ApiToken] = TOKENS,
     settings: ApiSettings | None = None,
     chains: Sequence[NamedChain] = CHAINS,
+    bounds: Bounds | None = None,
 ) -> AsyncIterator[World]:
     """The API, running, on the database of this DSN."""
     database = await Database.connect(dsn)
@@ -237,17 +244,22 @@ async def api_world(
         metrics=metrics,
         settings=settings,
     )
-    async with serving(app) as url, aiohttp.ClientSession() as session, asyncio.TaskGroup() as group:
+    watch = Watch()
+    watch.before(app)
+    async with serving(app, bounds) as url, aiohttp.ClientSession() as session, asyncio.TaskGroup() as group:
         running = group.create_task(intake.run())
-        yield World(database, catalog, intake, outbox, metrics, url, session)
+        yield World(database, catalog, intake, outbox, metrics, url, session, app)
         running.cancel()
     await database.close()
+    watch.check()
 
 
 @contextlib.asynccontextmanager
-async def serving(app: web.Application) -> AsyncIterator[str]:
-    """The application on a free port of the loopback; its URL."""
-    server = TestServer(app, host="127.0.0.1")
-    await server.start_server()
-    yield str(server.make_url("/")).rstrip("/")
-    await server.close()
+async def serving(app: web.Application, bounds: Bounds | None = None) -> AsyncIterator[str]:
+    """The application on a free port of the loopback, served as a daemon serves it; its URL."""
+    runner = Runner(app, bounds or Bounds.of_this_process())
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0]
+    yield f"http://{host}:{port}"
+    await runner.cleanup()

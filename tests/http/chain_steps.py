@@ -134,11 +134,41 @@ async def nonce_lost(world: World, payout_id: str, *, by: str = "0xother", block
         await ledger.release(connection, Key(identity, 1), proof_id=proof_id)
 
 
+async def cancel_stored(world: World, payout_id: str, *, tx_id: str, number: int = 2) -> int:
+    """As `workers.replace` does it once a cancel was asked; the attempt's id."""
+    attempt_id: int = await world.value(
+        "INSERT INTO attempts (token_id, number, purpose, payload, payload_hash, chain_id, raw, tx_id)"
+        " SELECT token_id, $2, 'cancel', '\\x03', '\\x04', $3, '\\xbeef', $4 FROM tokens WHERE payout_id = $1"
+        " RETURNING attempt_id",
+        UUID(payout_id),
+        number,
+        ETHEREUM,
+        tx_id,
+    )
+    return attempt_id
+
+
+async def use_nonce(
+    world: World, payout_id: str, *, tx_id: str, by: str, ok: bool = True, final: bool = True, block: int = 90
+) -> None:
+    """A block shows that this transaction used the payout's nonce."""
+    await world.rows(
+        "UPDATE tokens SET spent_tx = $2, spent_block = $3, spent_block_hash = '0xb', spent_ok = $4, spent_by = $5,"
+        " spent_final = $6 WHERE payout_id = $1",
+        UUID(payout_id),
+        tx_id,
+        block,
+        ok,
+        by,
+        final,
+    )
+
+
 async def head(world: World, height: int) -> None:
     """The chain's head is at this height."""
     await world.rows(
-        "INSERT INTO chain_marks (chain_id, head, head_hash) VALUES ($1, $2, '0xh')"
-        " ON CONFLICT (chain_id) DO UPDATE SET head = EXCLUDED.head",
+        "INSERT INTO chain_marks (chain_id, head, head_hash, paid_to) VALUES ($1, $2, '0xh', $2)"
+        " ON CONFLICT (chain_id) DO UPDATE SET head = EXCLUDED.head, paid_to = EXCLUDED.paid_to",
         ETHEREUM,
         height,
     )

@@ -80,7 +80,7 @@ INVALID = {
     "a long account": (order(account="a" * 129), "/account"),
     "an empty account": (order(account=""), "/account"),
     "no id": (order(expected_repeat_of="latest"), "/expected_repeat_of"),
-    "a sweep": (order(kind="sweep"), "/kind"),
+    "another kind": (order(kind="gift"), "/kind"),
 }
 
 

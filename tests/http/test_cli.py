@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
 
 import pytest
 
 from daemon.__main__ import main
-from tests.http.api_world import ALICE, BOB, World
+from tests.http.api_world import ALICE, BOB, COLD, World
 from tests.http.chain_steps import open_incident, pay
-
-Ran: TypeAlias = tuple[int, str, str]
-Shell: TypeAlias = Callable[..., Awaitable[Ran]]
+from tests.http.resolve_steps import signed
+from tests.http.shell import Shell
 
 ORDER = ("payout", "submit", "--asset", "USDC", "--network", "ethereum", "--destination", ALICE, "--amount", "1")
-
-
-@pytest.fixture
-def shell(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    """Runs `payoutd` with these words; exit code, stdout, stderr."""
-    monkeypatch.setenv("PAYOUTD_URL", world.url + "/")
-
-    async def run(*words: str, who: str = "admin") -> Ran:
-        monkeypatch.setenv("PAYOUTD_TOKEN", who * 2)
-        code = await asyncio.to_thread(main, list(words))
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 async def test_an_order_is_submitted_once_per_key(world: World, shell: Shell) -> None:
@@ -43,6 +26,21 @@ async def test_an_order_is_submitted_once_per_key(world: World, shell: Shell) ->
     payout = json.loads(first[1])
     assert first == again
     assert (first[0], payout["metadata"], payout["reference"]) == (0, {"a": "b=c"}, "r")
+
+
+async def test_a_sweep_is_ordered_from_a_shell(world: World, shell: Shell) -> None:
+    await world.rows(
+        "INSERT INTO wallet_balances (wallet_id, asset_id, amount, block)"
+        " SELECT w.wallet_id, a.asset_id, 5000000, 1 FROM wallets w JOIN assets a USING (chain_id)"
+        " WHERE w.name = 'hot-1'"
+    )
+    words = ("payout", "submit", "--kind", "sweep", "--asset", "USDC", "--network", "ethereum", "--destination", COLD)
+
+    code, shown, _ = await shell(*words, "--amount", "2", "--key", "s", who="treasurer")
+
+    assert code == 0
+    assert "kind          sweep" in shown
+    assert "account" not in shown
 
 
 async def test_a_refusal_is_one_line_and_exit_code_1(world: World, shell: Shell) -> None:
@@ -88,14 +86,16 @@ async def test_explain_tells_everything_in_time_order_and_no_terminal_tricks(wor
     _, as_json, _ = await shell("payout", "explain", payout["id"], "--json")
 
     assert code == 0
-    for said in ("payout.created v1 by backend", "attempt payment v1 token 7: 0xfeed", "to n1: accepted accepted",
-                 "to n2: investigate already known?[2J", "transfer matched: 0xfeed in block 90, 1 USDC",
-                 "ledger reserve 1 USDC of default", "ledger settle 1 USDC of default"):  # fmt: skip
+    for said in ("v1  step      payout.created by backend", "v1  attempt   payment 0xfeed under nonce 7 (max_fee 7)",
+                 "0xfeed to n1: accepted accepted", "0xfeed to n2: investigate already known?[2J",
+                 "transfer  matched: 1 USDC from hot-1 to 0x", "in block 90, 0xfeed position 1",
+                 "v1  ledger    reserve 1 USDC of default", "v1  ledger    settle 1 USDC of default"):  # fmt: skip
         assert said in out
-    assert out.index("payout.created") < out.index("attempt payment")
+    assert out.index("payout.created") < out.index("payment 0xfeed")
     assert "\x1b" not in out
     assert "pay again?    NO" in out
-    assert json.loads(as_json).keys() == {"payout", "events", "attempts", "transfers", "ledger", "proof"}
+    parts = {"payout", "events", "attempts", "transfers", "ledger", "incidents", "proof"}
+    assert json.loads(as_json).keys() == parts
 
 
 async def test_a_payout_is_held_released_cancelled_retried_and_closed(world: World, shell: Shell) -> None:
@@ -135,6 +135,25 @@ async def test_a_payout_is_held_released_cancelled_retried_and_closed(world: Wor
         assert f"version {version} dead, by proof never_bound: cancelled by admin" in explained
 
 
+async def test_what_is_signed_is_replaced_cancelled_and_not_resolved_against_the_chain(
+    world: World, shell: Shell
+) -> None:
+    payout_id = await signed(world, answer="accepted")
+    because = ("--reason", "asked by phone")
+
+    replaced = await shell("payout", "replace", payout_id, *because)
+    cancelled = await shell("payout", "cancel", payout_id, *because)
+    not_paid = await shell("payout", "resolve", payout_id, "not_paid", *because, who="treasurer")
+    paid = await shell("payout", "resolve", payout_id, "paid", "--tx-hash", "0xbeef", *because, who="treasurer")
+    hashless = await shell("payout", "resolve", payout_id, "paid", *because, who="treasurer")
+
+    assert [(one[0], "signed" in one[1]) for one in (replaced, cancelled)] == [(0, True)] * 2
+    assert [one[0] for one in (not_paid, paid, hashless)] == [1] * 3
+    assert not_paid[2].startswith("payoutd: evidence_contradicts: ")
+    assert paid[2].startswith("payoutd: not_proved: ")
+    assert hashless[2].startswith("payoutd: invalid_request: ")
+
+
 async def test_an_incident_is_seen_noted_and_resolved(world: World, shell: Shell) -> None:
     incident = await open_incident(world, kind="orphan_transfer", subject="x:0xfeed:1")
 
@@ -158,7 +177,7 @@ async def test_an_incident_is_seen_noted_and_resolved(world: World, shell: Shell
 
 async def test_a_wallet_is_paused_and_resumed(world: World, shell: Shell) -> None:
     paused = await shell("wallet", "pause", "hot-1", "--reason", "theft?")
-    everything = await shell("wallet", "pause", "*", "--reason", "theft!", "--json")
+    everything = await shell("wallet", "pause", "--all", "--reason", "theft!", "--json")
     resumed = await shell("wallet", "resume", "hot-1", "--reason", "false alarm")
     listed = await shell("wallet", "list")
 

@@ -31,7 +31,7 @@ async def test_a_new_order_is_201_with_its_place_and_the_whole_payout(world: Wor
     assert reply.status == 201
     assert reply.headers["Location"] == f"/api/v1/payouts/{payout['id']}" == payout["links"]["self"]
     assert payout | {"id": "", "created_at": "", "updated_at": "", "links": {}} == {
-        "id": "", "status": "created", "review": None, "waiting_for": None, "submission": "never",
+        "id": "", "kind": "payout", "status": "created", "review": None, "waiting_for": None, "submission": "never",
         "account": "default", "asset": "USDC", "network": "Ethereum", "destination": CHECKSUMMED, "amount": "1.5",
         "amount_base_units": "1500000", "wallet": None, "version": 1, "nonce": None, "tx_hash": None, "tx_hashes": [],
         "confirmations": 0, "provider_ref": None, "failure": None, "reversal": None, "cancel_requested_at": None,

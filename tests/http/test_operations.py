@@ -64,6 +64,27 @@ async def test_all_wallets_are_paused_at_once(world: World) -> None:
     )
 
 
+async def test_pausing_all_again_changes_nothing_and_each_is_resumed_by_itself(world: World) -> None:
+    await world.post("/wallets/hot-1/pause", REASON, who="operator")
+
+    first = await world.post("/wallets/*/pause", {"reason": "theft"}, who="operator")
+    again = await world.post("/wallets/*/pause", {"reason": "theft?"}, who="admin")
+    by_operator = await world.post("/wallets/cold-1/resume", REASON, who="operator")
+    resumed = await world.post("/wallets/cold-1/resume", REASON, who="treasurer")
+    events = await world.rows("SELECT topic, subject, actor, reason FROM events ORDER BY event_id")
+
+    assert (first.status, again.status, first.body) == (200, 200, again.body)
+    reasons = {one["name"]: one["paused"]["reason"] for one in again.body["data"]}
+    assert reasons == {"hot-1": REASON["reason"], "cold-1": "theft", "old-1": "theft"}
+    assert (by_operator.status, resumed.body["paused"]) == (403, None)
+    assert sorted(tuple(row) for row in events) == [
+        ("wallet.paused", "cold-1", "operator", "theft"),
+        ("wallet.paused", "hot-1", "operator", REASON["reason"]),
+        ("wallet.paused", "old-1", "operator", "theft"),
+        ("wallet.resumed", "cold-1", "treasurer", REASON["reason"]),
+    ]
+
+
 @pytest.mark.parametrize(
     "path", ["/wallets/hot-9/pause", "/wallets/hot-9/resume", "/wallets/*/resume", "/wallets/%00/pause"]
 )

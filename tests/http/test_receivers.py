@@ -245,11 +245,11 @@ async def test_a_body_without_end_is_read_a_little_and_then_dropped(webhook: Web
 
 
 async def test_a_refused_connection_is_tried_again(webhook: Webhook) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    with socket.socket() as deaf:  # bound and not listening, so that nobody else can take the port
+        deaf.bind(("127.0.0.1", 0))
+        port = deaf.getsockname()[1]
 
-    answer = await replace(webhook, url=f"http://127.0.0.1:{port}/T0/secretpath").deliver(NOTICE)
+        answer = await replace(webhook, url=f"http://127.0.0.1:{port}/T0/secretpath").deliver(NOTICE)
 
     assert answer.verdict is Verdict.RETRY
     assert answer.detail.startswith("no answer: ClientConnectorError")

@@ -16,7 +16,7 @@ HOLD = Rules(twins=TwinRules(hold=True))
 
 
 async def near_duplicates(world: World) -> list[dict[str, object]]:
-    data: list[dict[str, object]] = (await world.get("/incidents?kind=near_duplicate")).body["data"]
+    data: list[dict[str, object]] = (await world.get("/incidents?kind=near_duplicate", who="operator")).body["data"]
     return data
 
 

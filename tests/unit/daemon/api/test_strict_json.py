@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.api.strict_json import DEPTH_MOST, JsonMalformed, Number, parse, unstorable
+from daemon.api.strict_json import DEPTH_MOST, PARTS_MOST, JsonMalformed, Number, parse, unstorable
 
 TEXT = st.text()
 VALUES = st.recursive(
@@ -58,3 +58,32 @@ def test_every_text_that_cannot_be_stored_is_pointed_at() -> None:
     value = parse(rb'{"a/b": "\u0000", "c": {"d~": ["ok", "\udc00"]}, "\ud800": "x", "pair": "\ud83d\ude00"}')
 
     assert [pointer for pointer, _ in unstorable(value)] == ["/a~1b", "/c/d~0/1", "/\ud800"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'"' + b'\\"' * 500_000, b'"' + b"\\" * 1_000_001, b'"' + b"a" * 1_000_000, b'["' * 7 + b'\\"' * 500_000],
+    ids=["escaped quotes", "backslashes", "no end", "brackets before"],
+)
+@pytest.mark.timeout(10)
+def test_a_text_without_an_end_is_malformed_at_once(body: bytes) -> None:
+    """It once took the square of its length: 44 s for 64 KiB, in which the daemon did nothing else."""
+    with pytest.raises(JsonMalformed):
+        parse(body)
+
+
+@pytest.mark.timeout(10)
+def test_a_member_twice_is_found_at_once_among_many() -> None:
+    body = "{" + ",".join(f'"{number}":""' for number in range(PARTS_MOST // 4)) + ',"0":""}'
+
+    with pytest.raises(JsonMalformed, match="'0' is there twice"):
+        parse(body.encode())
+
+
+@pytest.mark.parametrize("part", [b"{}", b"0", b'""', b"null"])
+def test_more_parts_than_any_body_of_ours_has_are_malformed_before_they_become_values(part: bytes) -> None:
+    few, many = PARTS_MOST // 4, PARTS_MOST
+
+    assert len(parse(b"[" + b",".join([part] * few) + b"]")) == few
+    with pytest.raises(JsonMalformed, match="more than"):
+        parse(b"[" + b",".join([part] * (many + 1)) + b"]")
