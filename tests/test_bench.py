@@ -23,6 +23,7 @@ TINY = Pace(
     history=300,
     idle_s=0.2,
     limit_s=60.0,
+    batch=10,
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import aiohttp
 
+from tests.http.conformance import check_reply
 from tests.waiting import eventually
 
 TOKEN = "a-token-for-the-flow-tests"
@@ -33,12 +34,19 @@ class Answer:
 class Api:
     """A client of one daemon, in its `async with`."""
 
-    def __init__(self, port: int) -> None:
-        """The daemon's port on the loopback address."""
+    def __init__(self, port: int, *, token: str = TOKEN) -> None:
+        """The daemon's port on the loopback address, and who asks."""
+        self.port = port
+        self._token = token
         self._root = f"http://127.0.0.1:{port}"
 
+    @property
+    def url(self) -> str:
+        """Where the daemon listens."""
+        return self._root
+
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"})
+        self._session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {self._token}"})
         return self
 
     async def __aexit__(
@@ -49,7 +57,7 @@ class Api:
     async def get(self, path: str, **query: str | int) -> Any:
         """The body of a GET below /api/v1; AssertionError unless 200."""
         async with self._session.get(f"{self._root}/api/v1/{path}", params=query) as response:
-            body = await response.json(content_type=None)
+            body = await checked(response)
             assert response.status == 200, (response.status, body)
             return body
 
@@ -60,12 +68,12 @@ class Api:
         if isinstance(body, str):
             headers["Content-Type"] = "application/json"
         async with self._session.post(f"{self._root}/api/v1/{path}", headers=headers, **raw) as response:
-            return Answer(response.status, await response.json(content_type=None), dict(response.headers))
+            return Answer(response.status, await checked(response), dict(response.headers))
 
     async def health(self) -> tuple[int, Any]:
         """Status and body of /health."""
         async with self._session.get(f"{self._root}/health") as response:
-            return response.status, await response.json(content_type=None)
+            return response.status, await checked(response)
 
     async def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric's series that have these labels."""
@@ -179,6 +187,13 @@ class Api:
             return int((await self.wallet(wallet))["scanned_to"] or -1) >= height
 
         await eventually(reached, what=f"{wallet} read up to {height}")
+
+
+async def checked(response: aiohttp.ClientResponse) -> Any:
+    """The body, which is as the OpenAPI document says."""
+    raw = await response.read()
+    check_reply(response.method, response.url.raw_path, response.status, response.headers, raw)
+    return await response.json(content_type=None)
 
 
 def address(number: int) -> str:

@@ -62,8 +62,8 @@ class DemoRun:
         """The process whose command line holds `word`; the first of them, which is the parent of the others."""
         return min((pid for pid, command in self.processes().items() if word in command), default=None)
 
-    def ports(self) -> set[int]:
-        """The TCP ports that these processes listen on."""
+    def listeners(self) -> set[str]:
+        """The TCP sockets that these processes listen on, by inode: a port may soon be somebody else's."""
         sockets = set()
         for pid in self.processes():
             for handle in Path(f"/proc/{pid}/fd").iterdir():
@@ -73,8 +73,7 @@ class DemoRun:
                     continue
                 if target.startswith("socket:["):
                     sockets.add(target[8:-1])
-        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-        return {int(row[1].split(":")[1], 16) for row in rows if row[3] == LISTENING and row[9] in sockets}
+        return sockets & listening()
 
     def gone(self) -> bool:
         """Whether no process and no folder is left."""
@@ -101,7 +100,7 @@ async def demo(folder: Path, *options: str) -> AsyncIterator[DemoRun]:
             await process.communicate()
 
 
-def listens(port: int) -> bool:
-    """Whether anybody listens on this port of ours now."""
+def listening() -> set[str]:
+    """The inodes of all TCP sockets of this machine that listen now."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return any(row[3] == LISTENING and int(row[1].split(":")[1], 16) == port for row in rows)
+    return {row[9] for row in rows if row[3] == LISTENING}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from daemon.local.demo.promises import Promise
-from tests.flows.demo_run import demo, listens
+from tests.flows.demo_run import demo, listening
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
@@ -28,13 +28,13 @@ def place() -> Iterator[Path]:
 async def test_every_promise_holds_and_nothing_is_left(place: Path) -> None:
     async with demo(place, "--exit") as run:
         await run.line_with(STARTED)
-        ports = run.ports()
+        listeners = run.listeners()
         code = await run.end()
 
         assert code == 0, run.text
         assert all(f"PASS  {promise}" in run.text for promise in Promise), run.text
-        assert len(ports) >= 3  # payoutd, the chain, the node with faults, the receivers
-        assert not any(listens(port) for port in ports)
+        assert len(listeners) >= 3  # payoutd, the chain, the node with faults, the receivers
+        assert not listeners & listening()
         assert run.gone()
 
 
@@ -76,9 +76,9 @@ async def test_ctrl_c_ends_everything(place: Path) -> None:
 async def test_when_it_is_killed_itself_everything_that_it_started_ends(place: Path) -> None:
     async with demo(place) as run:
         await run.line_with(STARTED)
-        ports = run.ports()
+        listeners = run.listeners()
         run.process.kill()
         await run.process.wait()
 
         await eventually(run.gone, timeout_s=60, what="no process and no folder to be left")
-        assert not any(listens(port) for port in ports)
+        assert not listeners & listening()

@@ -77,7 +77,7 @@ async def test_a_freeze_while_running_is_stored_and_pages_and_fails_health(world
 async def test_another_instance_name_pages_too_and_comes_back_when_a_person_resolves_it(world: World) -> None:
     async with running(world):
         pass
-    world.settings["instance"] = "staging"
+    world.call("staging")
 
     async with running(world, credit=False) as one:
         (found,) = await one.api.until_incident("db_behind_chain")
@@ -95,7 +95,7 @@ async def test_a_kind_that_is_switched_off_tells_nobody_and_freezes_all_the_same
     world.settings["detectors"] = {"db_behind_chain": {"enabled": False}}
     async with running(world):
         pass
-    world.settings["instance"] = "staging"
+    world.call("staging")
 
     async with running(world, credit=False) as one:
         await refused_as_unavailable(one, "new")

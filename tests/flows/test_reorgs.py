@@ -160,9 +160,9 @@ async def test_a_confirmed_payout_whose_nonce_another_transaction_took_after_a_r
             await one.api.until(made["id"], "confirmed")
             world.proxy.on(SEND, DropResponse(forward=False))
             await world.reorg(1)
+            await one.api.until_review(made["id"], "reorged")  # had both been seen at once, either could be the reason
             await world.steal(destination=STRANGER, amount=3)
             await world.mine()
-            await one.api.until_review(made["id"], "reorged")
             await one.api.until_incident("foreign_nonce")
             world.proxy.heal()
             await world.mine(10)

@@ -170,7 +170,7 @@ async def test_incidents_of_one_type_and_of_two_deployments_never_share_a_dedup_
                 await world.steal(destination=address(index), amount=1, wallet="cold")
             await world.mine()
             await prod.api.until_incident("orphan_transfer", count=5)
-            world.settings.update(instance="stage", database={"dsn": stage_dsn})
+            world.settings.update(instance="stage", database={"dsn": stage_dsn, "high_water": "stage.json"})
             async with running(world) as stage:
                 await world.steal(destination=PAYEE, amount=1, wallet="cold")
                 await world.mine()

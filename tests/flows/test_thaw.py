@@ -103,7 +103,7 @@ async def test_a_restored_database_is_thawed_and_pays_nothing_again_that_it_forg
         restore(world, older)
 
         async with running(world, credit=False) as one:
-            (behind,) = await one.api.until_incident("db_behind_chain")
+            known = await one.api.until_incident("db_behind_chain", count=2)
             status, health = await one.api.health()
             await refused_as_unavailable(one, "frozen")
             first = await thaw(world.config(), "hot")
@@ -118,7 +118,7 @@ async def test_a_restored_database_is_thawed_and_pays_nothing_again_that_it_forg
                 for key, to in (("mined", FORGOTTEN), ("in the pool", LATE))
             ]
             reviews = [await one.api.until_review(answer.body["id"], "maybe_already_paid") for answer in again]
-            (recovered,) = await one.api.until_incident("db_behind_chain", state="resolved")
+            recovered = await one.api.until_incident("db_behind_chain", count=2, state="resolved")
             orphans = await one.api.until_incident("orphan_transfer", count=2)
             for found in await one.api.incidents():
                 if found["state"] != "resolved":
@@ -128,13 +128,16 @@ async def test_a_restored_database_is_thawed_and_pays_nothing_again_that_it_forg
             await one.api.post("wallets/hot/resume", {"reason": "thawed"})
             fresh = await confirmed(one, world, "after", destination=STRANGER)
 
-    assert (behind["severity"], behind["wallet"]) == ("critical", "hot")
+    assert {(found["severity"], found["subject"].split(":")[0], found["wallet"]) for found in known} == {
+        ("critical", "deployment", None),  # by what the daemon had seen
+        ("critical", "eip155", "hot"),  # by what the chain knows
+    }
     assert (status, health["checks"]["deployment"][0]["status"]) == (503, "fail")
     assert not first.lifted
     assert any("made after the freeze" in line for line in first.lines)
     assert fillers == 4
     assert done.lifted
-    assert recovered["resolved"]["resolution"] == "recovered"
+    assert [found["resolved"]["resolution"] for found in recovered] == ["recovered", "recovered"]
     assert [found["wallet"] for found in orphans] == ["hot", "hot"]
     assert [answer.status for answer in again] == [201, 201]
     assert [shown["status"] for shown in reviews] == ["created", "created"]
@@ -147,7 +150,7 @@ async def test_a_restored_database_is_thawed_and_pays_nothing_again_that_it_forg
 async def test_the_last_wallet_lifts_the_freeze_and_an_order_that_may_have_been_paid_waits_for_a_person(
     world: World,
 ) -> None:
-    """A stored order whose payment was forgotten would be paid by the other wallet."""
+    """A stored order whose payment was forgotten would be paid by the other wallet. The daemon's machine is new."""
     for name in ("hot", "second"):
         if name not in world.settings["wallets"]:
             await world.add_wallet(name)
@@ -164,6 +167,7 @@ async def test_the_last_wallet_lifts_the_freeze_and_an_order_that_may_have_been_
             await world.settle()
             await one.api.until(left["id"], "confirmed")
         restore(world, older)
+        world.config().database.high_water.unlink()
 
         async with running(world, credit=False) as one:
             await one.api.until_incident("db_behind_chain")
@@ -191,7 +195,7 @@ async def test_the_last_wallet_lifts_the_freeze_and_an_order_that_may_have_been_
 async def test_without_a_daemon_the_thaw_says_that_one_must_run_and_signs_nothing(world: World) -> None:
     async with running(world):
         pass
-    world.settings["instance"] = "moved"
+    world.call("moved")
     async with running(world, credit=False) as one:
         await one.api.until_incident("db_behind_chain")
     async with beside(world.dsn) as connection:
@@ -209,7 +213,7 @@ async def test_a_thaw_after_another_instance_name_stores_the_new_identity(world:
     world.settings["wallets"]["hot"]["max_in_flight"] = 1
     async with running(world):
         pass
-    world.settings["instance"] = "moved"
+    world.call("moved")
 
     async with running(world, credit=False) as one:
         done = await worked_off(one, world)

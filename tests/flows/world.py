@@ -108,6 +108,11 @@ class World:
         )
         self.settings["alerts"].append({"kind": kind, "url": receiver.url, **secret, **more})
 
+    def call(self, instance: str) -> None:
+        """Another name in the configuration, and nothing remembered under it outside the database."""
+        self.settings["instance"] = instance
+        self.settings["database"]["high_water"] = f"{instance}.json"
+
     def config(self) -> Config:
         """The configuration that the settings make."""
         return from_values(copy.deepcopy(self.settings), base_dir=self.home, environ=ENVIRON)

@@ -4,16 +4,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from chains.settings import ByDepth
-from chains.types import BlockReading, Order, SendAnswer, SightingKind
+from chains.types import BlockReading, Order, Prepared, SendAnswer, SightingKind
 from daemon.payouts.states import PayoutState
 from daemon.simulation.process import Parts, production
-from daemon.store import attempts, ledger, proofs, tokens, transfers, versions
+from daemon.store import attempts, ledger, proofs, replacing, tokens, transfers, versions
 from daemon.store.attempts import Due, Send
+from daemon.store.orders import Policy
 from daemon.store.queries import Connection
+from daemon.store.replacing import Wanted
 from daemon.store.transfers import Pending
 from daemon.workers.confirm import Confirm
 from daemon.workers.context import Worker
 from daemon.workers.reconcile import Reconcile
+from daemon.workers.replace import Replace, Stored
 from daemon.workers.send import SendLoop, Turn
 from daemon.workers.sign import Sign
 from daemon.workers.watch import Watch
@@ -94,6 +97,44 @@ class FailsWhatIsNotSeen(Confirm):
                 connection, key, PayoutState(due.status), proof_id=proof_id, code="unseen", detail="nobody knows it"
             )
             await ledger.release(connection, key, proof_id=proof_id)
+
+
+class EndsACancelAtOnce(Confirm):
+    """The cancel is in a block, and the operator is waiting."""
+
+    async def round(self) -> bool:
+        await super().round()
+        await self._context.db.run(self._end)
+        return False
+
+    async def _end(self, connection: Connection) -> None:
+        for row in await connection.fetch(
+            "SELECT k.payout_id, k.version, k.token_id, v.status FROM tokens k JOIN attempts t ON t.tx_id = k.spent_tx"
+            " JOIN payout_versions v USING (payout_id, version)"
+            " WHERE t.purpose = 'cancel' AND NOT k.spent_final AND k.open AND v.status IN ('signed', 'broadcast')"
+        ):
+            key = versions.Key(row["payout_id"], row["version"])
+            proof_id = await proofs.write(connection, key, shows="dead", kind="nonce_spent_by_other", evidence=[])
+            await tokens.close(connection, token_id=row["token_id"], proof_id=proof_id)
+            status = PayoutState(row["status"])
+            await versions.fail(connection, key, status, proof_id=proof_id, code="cancelled", detail="mined")
+            await ledger.release(connection, key, proof_id=proof_id)
+
+
+class PaysWhatIsToBeCancelled(Replace):
+    """A cancel is stuck, so the payment is signed once more at a higher fee."""
+
+    async def _sign(self, connection: Connection, one: Wanted, market: Prepared, native: int) -> Stored | None:
+        under = await replacing.take(connection, one, wallet_id=self._wallet.wallet_id)
+        if under is None:
+            return None
+        first, *later = under.payloads
+        wallet = self._wallet.address
+        payload = self._chain.rail.rebuild(first, wallet=wallet, prepared=market, cancel=False, later=later)
+        tx = self._chain.rail.assemble(payload.unsigned, self._signer.sign(payload.signing_hash), wallet=wallet)
+        attempt = attempts.Signed(one.token_id, under.number, "pay", payload, tx)
+        await attempts.store(connection, chain_id=self._chain.chain_id, signed=[attempt])
+        return Stored("pay", under.value, tx.tx_id, first=False)
 
 
 class ReleasesWithoutProof(Confirm):
@@ -180,6 +221,18 @@ def fails_what_is_not_seen(parts: Parts) -> list[Worker]:
     return instead(parts, FailsWhatIsNotSeen(parts.context, parts.chain))
 
 
+def ends_a_cancel_at_once(parts: Parts) -> list[Worker]:
+    """See EndsACancelAtOnce."""
+    return instead(parts, EndsACancelAtOnce(parts.context, parts.chain))
+
+
+def pays_what_is_to_be_cancelled(parts: Parts) -> list[Worker]:
+    """See PaysWhatIsToBeCancelled."""
+    wallet = parts.context.catalog.wallets["hot0"]
+    signer = parts.scene.signer(wallet.address)
+    return instead(parts, PaysWhatIsToBeCancelled(parts.context, parts.chain, wallet, signer))
+
+
 def releases_without_proof(parts: Parts) -> list[Worker]:
     """See ReleasesWithoutProof."""
     return instead(parts, ReleasesWithoutProof(parts.context, parts.chain))
@@ -209,4 +262,14 @@ def shrugs_at_orphans(parts: Parts) -> list[Worker]:
 def signs_in_review_too(parts: Parts) -> list[Worker]:
     """See SignsInReviewToo."""
     wallet = parts.context.catalog.wallets["hot0"]
-    return instead(parts, SignsInReviewToo(parts.context, parts.chain, wallet, parts.scene.signer(wallet.address)))
+    signer = parts.scene.signer(wallet.address)
+    return instead(
+        parts, SignsInReviewToo(parts.context, parts.chain, wallet, signer, policy=Policy(terms=parts.terms))
+    )
+
+
+def signs_beyond_every_limit(parts: Parts) -> list[Worker]:
+    """Limits are for intake, somebody thought, who had never seen two hours' worth fall due at once."""
+    wallet = parts.context.catalog.wallets["hot0"]
+    signer = parts.scene.signer(wallet.address)
+    return instead(parts, Sign(parts.context, parts.chain, wallet, signer, policy=Policy()))

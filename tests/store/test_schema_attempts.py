@@ -3,6 +3,7 @@
 import pytest
 from asyncpg import Connection, Record
 
+from tests.store import ending_steps as end
 from tests.store import schema_steps as do
 from tests.store.schema_cases import (
     CHAIN,
@@ -200,7 +201,7 @@ MATCHES = [
     Refused(
         "by an attempt to cancel",
         "matches_own_attempt",
-        steps(SIGNED, do.attempted(1, "0xc", 2, purpose="cancel"), do.seen("0xc")),
+        steps(end.cancelling(1, "0xa", "0xc"), do.seen("0xc")),
         do.match(1, "0xc"),
     ),
     Refused(
@@ -311,9 +312,9 @@ ALLOWED = [
     Allowed("the signature is stored", UNSIGNED, "UPDATE attempts SET raw = 'raw', tx_id = '0xa', stored_at = now()"),
     Allowed("the back-off moves", SIGNED, "UPDATE attempts SET send_count = 1, next_send_at = now() + interval '5 s'"),
     Allowed(
-        "a cancel and a bump under the same token, in review",
+        "a bump and a cancel under the same token, in review",
         steps(SIGNED, "UPDATE payout_versions SET review = 'operator'"),
-        steps(do.attempted(1, "0xb", 2), do.attempted(1, "0xc", 3, purpose="cancel")),
+        steps(do.attempted(1, "0xb", 2), end.asked(1), do.attempted(1, "0xc", 3, purpose="cancel")),
     ),
     Allowed(
         "the bytes erased after the token is spent for good",

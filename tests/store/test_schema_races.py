@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import asyncpg
 import pytest
 
+from tests.store import ending_steps as end
 from tests.store import schema_steps as do
 from tests.store.schema_cases import HOT, SEED, steps
 
@@ -151,3 +152,43 @@ async def test_a_match_and_a_failure_never_both_win(
     both = "SELECT count(*) FROM payout_versions JOIN matches USING (payout_id) WHERE status = 'failed'"
     assert await desk.fetchval(both) == 0
     assert matched + failed == PAYOUTS
+
+
+async def test_a_payment_is_signed_again_or_its_cancel_is_asked_first_and_whoever_comes_second_waits_and_sees_it(
+    connect: Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]],
+) -> None:
+    signer, operator = await connect(), await connect()
+    await signer.execute(steps(do.signed(1, "0xa"), do.signed(2, "0xb")))
+    for connection in (signer, operator):
+        await connection.execute("SET lock_timeout = '50ms'")
+
+    async with signer.transaction():
+        await signer.execute(do.attempted(1, "0xa2", 2))
+        with pytest.raises(asyncpg.LockNotAvailableError):
+            await operator.execute(end.asked(1))
+    async with operator.transaction():
+        await operator.execute(end.asked(2))
+        with pytest.raises(asyncpg.LockNotAvailableError):
+            await signer.execute(do.attempted(2, "0xb2", 2))
+
+    assert await taken(operator, end.asked(1))
+    assert not await taken(signer, do.attempted(1, "0xa3", 3))
+    assert not await taken(signer, do.attempted(2, "0xb2", 2))
+    assert await taken(signer, do.attempted(1, "0xa3", 3, purpose="cancel"))
+
+
+async def test_of_two_that_sign_the_next_attempt_one_does(
+    connect: Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]],
+) -> None:
+    desk = await connect()
+    await desk.execute(steps(*(do.signed(n, f"0x{n}") for n in range(1, PAYOUTS + 1))))
+
+    async def bidder(seed: int) -> int:
+        connection = await connect()
+        bids = [do.attempted(n, f"0x{n}:{seed}:{id(connection)}", 2) for n in shuffled(PAYOUTS, seed)]
+        return sum([await taken(connection, bid) for bid in bids])
+
+    (bids,) = await in_parallel(bidder)
+
+    assert bids == PAYOUTS
+    assert await desk.fetchval("SELECT count(*) FROM attempts") == 2 * PAYOUTS

@@ -5,17 +5,27 @@ import re
 from asyncpg import Connection, Record
 
 from tests.store import (
+    test_callers,
     test_schema_attempts,
+    test_schema_endings,
     test_schema_facts,
     test_schema_ledger,
+    test_schema_policy,
+    test_schema_seals,
+    test_schema_sweeps,
     test_schema_tokens,
     test_schema_versions,
 )
 
 CASES = (
-    test_schema_attempts.CASES
+    test_callers.REFUSED
+    + test_schema_attempts.CASES
+    + test_schema_endings.CASES
     + test_schema_facts.CASES
     + test_schema_ledger.CASES
+    + test_schema_policy.CASES
+    + test_schema_seals.CASES
+    + test_schema_sweeps.CASES
     + test_schema_tokens.CASES
     + test_schema_versions.CASES
 )
@@ -30,8 +40,11 @@ PLAIN = {
     "chain_marks_pkey",
     "chains_pkey",
     "coverage_wallet",
+    "ended_counted_pkey",
     "incident_notes_incident",
     "leases_pkey",
+    "limit_sums_pkey",
+    "limit_uses_pkey",
     "ledger_orders_entry",
     "lookalikes_pkey",
     "matches_attempt",
@@ -77,7 +90,8 @@ async def test_every_rule_has_a_sentence_that_proves_it(seeded: "Connection[Reco
 
 
 async def test_no_sentence_names_a_rule_that_is_not_there(seeded: "Connection[Record]") -> None:
-    known = await rules(seeded) | {f"{table}_history" for table in test_schema_facts.TABLES_OF_HISTORY}
+    tables = {*test_schema_facts.TABLES_OF_HISTORY, "api_tokens"}
+    known = await rules(seeded) | {f"{table}_history" for table in tables}
 
     assert (PROVED | PLAIN | BEHIND) - known == set()
 

@@ -3,6 +3,7 @@
 import pytest
 from asyncpg import Connection, Record
 
+from tests.store import ending_steps as end
 from tests.store import schema_steps as do
 from tests.store.schema_cases import Allowed, Refused, allows, refuses, steps
 from tests.store.schema_steps import payout
@@ -151,14 +152,16 @@ MARKS = [
     Refused(
         "a cancel taken back",
         "versions_cancel_for_good",
-        steps(do.signed(1, "0xa"), "UPDATE payout_versions SET goal = 'cancel'"),
+        steps(do.signed(1, "0xa"), end.asked(1)),
         "UPDATE payout_versions SET goal = 'pay'",
     ),
     Refused(
-        "an unsigned payout kept to be cancelled",
+        "a payout born to be cancelled",
         "versions_shape",
-        do.order(1),
-        "UPDATE payout_versions SET goal = 'cancel'",
+        do.intent(1),
+        do.version(1)
+        .replace("created_by)", "created_by, goal, cancel_requested_at)")
+        .replace("'ann')", "'ann', 'cancel', now())"),
     ),
     Refused("a goal of its own", "versions_goal", do.order(1), "UPDATE payout_versions SET goal = 'wait'"),
     Refused(
@@ -179,7 +182,12 @@ MARKS = [
     Refused(
         "a rejection taken back",
         "versions_approval_kept",
-        steps(do.order(1), "UPDATE payout_versions SET needs_approval = true, rejected_by = 'bob'"),
+        steps(
+            do.order(1),
+            "UPDATE payout_versions SET needs_approval = true",
+            do.prove(1),
+            do.fail(1, also=", rejected_by = 'bob'"),
+        ),
         "UPDATE payout_versions SET rejected_by = NULL",
     ),
     Refused(
