@@ -15,7 +15,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench import detection, intake, signing, size
+from bench import detection, intake, sealing, signing, size
 from bench.figures import FULL, QUICK, Figure, Pace, table, write_json
 from bench.stage import BenchFailed, Stage, stage
 from daemon.log import configure
@@ -26,6 +26,7 @@ BENCHES: dict[str, Bench] = {
     "intake": intake.run,
     "signing": signing.run,
     "detection": detection.run,
+    "sealing": sealing.run,
     "size": size.run,
 }
 

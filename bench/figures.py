@@ -42,6 +42,7 @@ class Pace:
     history: int  #: finished payouts
     idle_s: float
     limit_s: float  #: of the whole run
+    batch: int = 1000  #: orders of one request
 
 
 FULL = Pace(
@@ -50,7 +51,7 @@ FULL = Pace(
 )  # fmt: skip
 QUICK = Pace(
     load_s=1.5, clients=64, accounts=1000, signed=200, in_memory_s=0.5, orphans=8, open_payouts=10_000,
-    history=20_000, idle_s=4.0, limit_s=90.0,
+    history=20_000, idle_s=4.0, limit_s=90.0, batch=200,
 )  # fmt: skip
 
 

@@ -74,7 +74,10 @@ class _Caller(asyncio.Protocol):
             return
         self._buffer = b""
         now = time.perf_counter()
-        if self._window[0] <= now < self._window[1]:
+        late = now >= self._window[1] and not self._load.latencies_s and not self._load.failed
+        if late:  # a machine so busy that the whole time gave nothing: the first answer is what there is
+            self._load.seconds = now - self._window[0]
+        if self._window[0] <= now < self._window[1] or late:
             if head[9:12] == self._status:
                 self._load.latencies_s.append(now - self._sent)
             else:

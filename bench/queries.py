@@ -12,17 +12,21 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from uuid import UUID
 
 import asyncpg
 
 from daemon.store import (
     attempts,
+    books,
     coverage,
     deliveries,
     endings,
     gauges,
     incidents,
     leases,
+    ledger,
+    seals,
     tokens,
     transfers,
     twins,
@@ -77,38 +81,41 @@ class Cost:
 
 def asked(s: Setting) -> list[Asked]:
     """Every statement of the loops, with values that fit `s`."""
-    nothing = "0x" + "00" * 20
+    nothing, nobody = "0x" + "00" * 20, f"{{{UUID(int=0)}}}"  # an empty list has no type
     parts: Sequence[tuple[str, Mapping[str, Query], Mapping[str, tuple[Any, ...]]]] = (
         ("sign", _of(versions), {"candidates": (s.wallet_id, s.chain_id, 20)}),
         ("sign", _of(tokens), {"gate": (s.wallet_id,), "committed": (s.wallet_id,)}),
         ("send", _of(attempts), {"due": (s.chain_id, 50)}),
         ("watch", _of(coverage), {"of_wallets": ([s.wallet_id], coverage.FILTER), "block_at": (s.chain_id, s.head)}),
-        ("watch", _of(transfers), {"mark_final": (s.chain_id, [s.wallet_id], s.head, -1)}),
+        ("watch", _of(transfers), {"mark_final": (s.chain_id, [s.wallet_id], s.head, -1, None)}),
         ("finalise", _of(transfers), {"in_range": (s.chain_id, [s.wallet_id], s.head - 1, s.head)}),
-        ("finalise", _of(tokens), {"finalise": ([s.wallet_id], s.head), "expected_nonce": (s.wallet_id, s.head)}),
+        ("finalise", _of(tokens), {"finalise": ([s.wallet_id], s.head, None), "expected_nonce": (s.wallet_id, s.head)}),
         ("reorg", _of(transfers), {"unmark_above": (s.chain_id, s.head)}),
         ("reorg", _of(tokens), {"unspend_above": (s.chain_id, s.head)}),
         ("reorg", _of(attempts), {"send_at_once": (s.chain_id,)}),
-        ("confirm", _of(endings), {"paid": (s.chain_id, 50), "spent": (s.chain_id, 50)}),
+        ("confirm", _of(endings), {"paid": (s.chain_id, 50, None, nobody), "spent": (s.chain_id, 50, nobody)}),
         ("confirm", _of(endings), {"displaced": (s.chain_id,), "returned": (s.chain_id,)}),
         ("reconcile", _of(transfers), {"pending": (s.chain_id, 50), "equals": (s.asset_id, nothing, 1, 86400.0, None)}),
         ("reconcile", _of(transfers), {"paid_already": (s.payout_id, 0)}),
-        ("sweep", _of(versions), {"standing_still": (300.0, 120.0, 1800.0, 200)}),
+        ("sweep", _of(versions), {"standing_still": (300.0, 120.0, 1800.0, 0.0, 200)}),
         ("sweep", _of(incidents), {"open_subjects": ("stuck_payout",)}),
         ("notify", _of(deliveries), {"due": (s.receiver, 20)}),
         ("notify", _of(leases), {"take": ("bench", "bench", 1.0)}),
         ("intake", _of(twins), {"earlier": ([s.asset_id], [nothing], [1], 600.0)}),
         ("intake", _of(twins), {"unexplained": ([s.asset_id], [nothing], [1])}),
-        ("observe", _of(gauges), {"chain_marks": ([s.wallet_id],), **{name: () for name in OBSERVED}}),
+        ("observe", _of(gauges), {"chain_marks": ([s.wallet_id],), "count_ended": (gauges.COUNTED_MOST,)}),
+        ("observe", _of(gauges), {name: () for name in OBSERVED}),
         ("sweep", _of(gauges), {"reading": (s.chain_id, [s.wallet_id])}),
+        ("finalise", _of(ledger), {"late": (s.chain_id,)}),
+        ("books", _of(books), {"unexplained": (100,), "owed": (), "holdings": ([s.wallet_id], [s.asset_id], 60.0)}),
+        ("seal", _of(seals), {"drawn": (), "writers": (), "seal": (1000, 1000)}),
     )
     return [Asked(loop, queries[name], values) for loop, queries, named in parts for name, values in named.items()]
 
 
-#: Of the gauges, all but those that count everything that ever ended: they are asked once a minute.
+#: Of the gauges, all that ask for nothing in particular.
 OBSERVED = (
-    "open_payouts", "marked", "oldest", "incidents_open", "outbox", "wallet_marks", "signed_value",
-    "reserved_beyond_open",
+    "open_payouts", "ended_payouts", "marked", "oldest", "incidents_open", "outbox", "wallet_marks", "signed_value",
 )  # fmt: skip
 
 
