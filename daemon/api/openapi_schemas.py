@@ -315,7 +315,7 @@ def _on_chain() -> dict[str, Schema]:
                 "nonce": record({"chain": nullable(COUNT), "database": nullable(COUNT)}),
                 "in_flight": COUNT,
                 "watched_from": nullable(COUNT),
-                "scanned_to": nullable(COUNT),
+                "scanned_to": nullable({"type": "integer", "minimum": -1, "description": "-1: not even block 0 yet"}),
             },
             description="An address that payoutd watches, and may pay from.",
         ),
