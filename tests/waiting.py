@@ -13,15 +13,15 @@ POLL_S = 0.005
 
 @overload
 async def eventually(
-    check: Callable[[], Awaitable[T | None]], *, timeout_s: float = 20.0, what: str | None = None
+    check: Callable[[], Awaitable[T | None]], *, timeout_s: float = 45.0, what: str | None = None
 ) -> T: ...
 
 
 @overload
-async def eventually(check: Callable[[], T | None], *, timeout_s: float = 20.0, what: str | None = None) -> T: ...
+async def eventually(check: Callable[[], T | None], *, timeout_s: float = 45.0, what: str | None = None) -> T: ...
 
 
-async def eventually(check: Callable[[], object], *, timeout_s: float = 20.0, what: str | None = None) -> object:
+async def eventually(check: Callable[[], object], *, timeout_s: float = 45.0, what: str | None = None) -> object:
     """The first true value of `check()`, which may be async; AssertionError with `what` when none came in time."""
     until = time.monotonic() + timeout_s
     while True:

@@ -122,7 +122,7 @@ class Api:
         """All of them, up to 500."""
         return list((await self.get("payouts", limit=500))["data"])
 
-    async def until(self, payout_id: str, *statuses: str, timeout_s: float = 20.0) -> Any:
+    async def until(self, payout_id: str, *statuses: str, timeout_s: float = 45.0) -> Any:
         """The payout, once it is in one of these states."""
 
         async def reached() -> Any:
