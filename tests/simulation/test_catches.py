@@ -1,6 +1,5 @@
 """The simulation can fail: loops that are broken on purpose are caught, by the database or by the judge."""
 
-import re
 from contextlib import aclosing
 
 import pytest
@@ -20,10 +19,7 @@ CAUGHT: dict[str, tuple[Workshop, str]] = {
     "a payment signed after its cancel was asked": (broken.pays_what_is_to_be_cancelled, "attempts_cancel_for_good"),
     "funds released without a proof": (broken.releases_without_proof, "ledger_release_proof"),
     "a payout confirmed after one block": (broken.confirms_at_once, "is confirmed in block"),
-    "a block that is not read": (
-        broken.skips_a_block,
-        "read to: coverage stands at|waits for reading",
-    ),  # no mark moves over a hole
+    "a block that is not read": (broken.skips_a_block, "without holes: "),
     "a fork that is not looked for": (broken.believes_every_fork, "still is"),
     "a transfer that nobody ordered, called spam": (broken.shrugs_at_orphans, "is called spam"),
     "a payout signed while it is in review": (broken.signs_in_review_too, "tokens_version_ready"),
@@ -38,7 +34,7 @@ async def test_the_simulation_catches(simulation_dsn: str, what: str) -> None:
     found = await first_broken(simulation_dsn, workshop)
 
     assert found is not None, f"{SEEDS_MOST} histories, and nobody noticed {what}"
-    assert re.search(reason, found)
+    assert reason in found
 
 
 async def first_broken(dsn: str, workshop: Workshop) -> str | None:
